@@ -1,0 +1,165 @@
+"""What every engine knows about its capture lists: the interface behind `--engine name@version`.
+
+An engine object is immutable and belongs to one version. Options are the engine's own argument names, parsed once
+into a frozen dataclass; everything else is a pure function of (lists, options).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from packaging.version import Version
+
+from tuner.dispatch import DispatchTable
+from workloads.serving.limits import PolicyName, SchedulerLimits
+
+Lists = Mapping[str, tuple[int, ...]]
+"""list name -> sizes, increasing. Names are the engine's own: vLLM `capture`; SGLang `decode`, `prefill`;
+TensorRT-LLM `decode`. The first of `Engine.list_names` is the one that decode steps use."""
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """One size that will not be captured as asked.
+
+    Attributes:
+        requested: the size asked for; None where the engine adds one.
+        effective: the size captured instead; None where it is dropped.
+    """
+
+    list_name: str
+    requested: int | None
+    effective: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What an engine captures when asked for some lists.
+
+    Attributes:
+        families: graph family -> sizes captured, increasing.
+        graphs: number of graphs over all families and variants.
+        changes: every dropped, rounded or added size, with its reason.
+        refused: the engine's reason for not starting with these lists; None where it starts.
+    """
+
+    families: Mapping[str, tuple[int, ...]]
+    graphs: int
+    changes: tuple[SizeChange, ...] = ()
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One lint finding; `fix` is a ready value (a list, a flag) where there is one."""
+
+    code: str
+    message: str
+    severity: Severity
+    fix: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedSizes:
+    """Which sizes a list may hold so that the engine captures them as asked.
+
+    Attributes:
+        largest: largest size that the engine keeps.
+        multiple_of: every size must be a multiple of this.
+        required: sizes that the engine adds anyway; they belong to every list.
+        reachable: largest step size that the scheduler can produce in the list's decode family.
+        max_length: most sizes the engine can hold; None is unlimited.
+    """
+
+    largest: int
+    reachable: int
+    multiple_of: int = 1
+    required: tuple[int, ...] = ()
+    max_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Paste-ready configuration.
+
+    Attributes:
+        text: what to paste (command-line arguments or a YAML fragment), with a header comment.
+        files: file name -> content, for engines that read a file.
+        watch: the counter or log line that shows it working, and how to go back.
+    """
+
+    text: str
+    watch: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where exported lists come from; printed in the header comment of every export."""
+
+    recommendation_id: str | None = None
+    digest: str | None = None
+    created_at: str | None = None
+
+
+class Engine(ABC):
+    """One engine at one version. Implementations are stateless and safe to share between threads."""
+
+    name: ClassVar[str]
+    list_names: ClassVar[tuple[str, ...]]
+    decode_family: ClassVar[str] = "decode_full"
+    policy: ClassVar[PolicyName]
+
+    def __init__(self, version: Version, notes: tuple[str, ...] = ()) -> None:
+        self.version = version
+        self.notes = notes  # e.g. "0.34.0 is not known here; answered with the rules of 0.33.0"
+
+    @property
+    def spec(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @abstractmethod
+    def options(self, raw: Mapping[str, str]) -> Any:
+        """Parse `--set` pairs into this engine's frozen options dataclass; absent ones take the engine's defaults.
+
+        Raises:
+            BadUsage: an unknown key, or a value that the engine would refuse.
+        """
+
+    @abstractmethod
+    def default_lists(self, options: Any) -> Lists:
+        """The lists the engine makes by itself with these options (before its final filter)."""
+
+    @abstractmethod
+    def effective(self, lists: Lists, options: Any) -> Effective:
+        """The engine's own normalisation: what is captured when `lists` are asked for. Missing lists are defaults."""
+
+    @abstractmethod
+    def dispatch(self, effective: Effective, options: Any) -> DispatchTable:
+        """How steps find their bucket among the captured families."""
+
+    @abstractmethod
+    def allowed(self, options: Any) -> AllowedSizes:
+        """Constraints on the decode list."""
+
+    @abstractmethod
+    def limits(self, options: Any) -> SchedulerLimits:
+        """Scheduler limits for the simulation."""
+
+    @abstractmethod
+    def lint(self, lists: Lists, options: Any) -> tuple[Problem, ...]:
+        """Everything wrong or suspicious about asking this engine for these lists."""
+
+    @abstractmethod
+    def export(self, lists: Lists, options: Any, provenance: Provenance) -> Export:
+        """Configuration that makes the engine capture exactly `effective(lists)`."""
+
+    def step_tokens_per_request(self, options: Any) -> int:
+        """Size units of one running request in a decode step: 1, or 1 + draft tokens where lists count tokens."""
+        return 1

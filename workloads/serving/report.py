@@ -1,0 +1,42 @@
+"""What a simulated service looked like to its users and its operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServingReport:
+    """Outcome of one simulation; times in seconds unless named otherwise.
+
+    Attributes:
+        load_share: offered token rate / sustainable token rate of one engine; above 1 the queue grows without end.
+            The sustainable rate is stated in `workloads.serving.simulate`.
+        overloaded: load_share >= 1, or requests still waited when the last one had arrived and the queue had
+            grown over the second half of the trace.
+        queue_wait_p50_s, queue_wait_p99_s: arrival to first scheduled.
+        ttft_p50_s, ttft_p99_s: arrival to first token.
+        tpot_mean_ms: mean over requests with at least two tokens of (last - first token) / (output - 1).
+        share_at_cap: share of decode steps that ran at max_running_requests.
+        mean_running, peak_running: decode batch over steps.
+        throughput_tokens_per_s: decode tokens / makespan.
+        utilisation: busy share of the makespan.
+        completed, rejected: requests; rejected ones need more KV than the engine has.
+        makespan_s: first arrival to last token.
+    """
+
+    load_share: float
+    overloaded: bool
+    queue_wait_p50_s: float
+    queue_wait_p99_s: float
+    ttft_p50_s: float
+    ttft_p99_s: float
+    tpot_mean_ms: float
+    share_at_cap: float
+    mean_running: float
+    peak_running: int
+    throughput_tokens_per_s: float
+    utilisation: float
+    completed: int
+    rejected: int
+    makespan_s: float

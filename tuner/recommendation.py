@@ -133,8 +133,8 @@ class TuneRequest:
     options: Any
     profile: CostProfile
     raw_options: Mapping[str, str] = field(default_factory=dict)
-    serving: ServingOptions = ServingOptions()
-    budget: Budget = Budget()
+    serving: ServingOptions = field(default_factory=ServingOptions)
+    budget: Budget = field(default_factory=Budget)
     objective: Objective = "step"
     trials: int = 24
     holdout_share: float = 0.3

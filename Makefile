@@ -1,0 +1,57 @@
+# The verbs of the repository; each installs what it needs, so that any of them works first on a fresh machine.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+EXTRAS := worker,server,dashboard,dev
+
+.PHONY: setup demo test test-e2e test-gpu lint format serve benchmark clean
+
+setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "captune needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml requirements.lock
+	$(PIP) install -c requirements.lock -e .
+	@touch $@
+
+$(VENV)/.all: $(VENV)/bin/python pyproject.toml requirements.lock
+	$(PIP) install -c requirements.lock -e '.[$(EXTRAS)]'
+	@touch $(VENV)/.core $@
+
+demo: $(VENV)/.core  ## trace -> tuned list -> export on the bundled sample
+	@$(BIN)/captune demo
+
+test: $(VENV)/.all  ## the whole suite: units, both databases, local Ray, a real browser
+	@tests/e2e/ensure_browser.sh
+	$(BIN)/pytest
+
+test-e2e: $(VENV)/.all  ## the browser tests alone
+	@tests/e2e/ensure_browser.sh
+	$(BIN)/pytest tests/e2e
+
+test-gpu: $(VENV)/.all  ## what needs a CUDA device
+	$(BIN)/pytest tests/gpu -m gpu
+
+lint: $(VENV)/.all  ## style, types, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+serve: $(VENV)/.all  ## API, runner and dashboard on this machine
+	$(BIN)/captune serve
+
+benchmark: $(VENV)/.all  ## timings as ratios within one run
+	$(BIN)/python benchmarks/solve.py
+	$(BIN)/python benchmarks/simulate.py
+
+clean:
+	rm -rf $(VENV)

@@ -184,8 +184,10 @@ class StepTrace:
 
     def digest(self) -> str:
         """SHA-256 of the columns: the content address of the trace."""
-        head = f"steps|{'|'.join(self.families)}|{self.origin}"
-        return _digest(head, self.size, self.steps, self.family_index, self.start_s, self.step_ms)
+        names = "|".join(f"{family}:{unit}" for family, unit in zip(self.families, self.units, strict=True))
+        head = f"steps|{names}|{self.origin}|{self.sample_every_steps}"
+        timing = (self.start_s, self.step_ms, self.kv_tokens)
+        return _digest(head, self.size, self.steps, self.family_index, *timing, self.padded_size, self.fallback)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,86 @@
+"""Reader: one trace format. Probe: what is known of a file before it is read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+from workloads.traces.csv_table import CsvTable
+from workloads.traces.json_table import JsonTable
+from workloads.traces.mapping import ColumnMapping
+from workloads.traces.parquet_table import ParquetTable
+from workloads.traces.records import ReadResult
+from workloads.traces.source import Source
+from workloads.traces.table import Table
+
+SCAN_BYTES = 256 << 20
+"""How far into a log its first step line is looked for: start-up output can be long."""
+
+
+class Probe:
+    """A file as the readers see it when they are asked whether they know it.
+
+    Args:
+        source: the file.
+        markers: byte strings whose presence tells log formats apart.
+    """
+
+    def __init__(self, source: Source, markers: Sequence[bytes] = ()) -> None:
+        self.source = source
+        self._markers = tuple(markers)
+
+    @cached_property
+    def table(self) -> Table | None:
+        """The file as a table, or None where it has neither a header nor JSON objects."""
+        if self.source.is_parquet:
+            return ParquetTable(self.source)
+        return JsonTable.open(self.source) or CsvTable.open(self.source)
+
+    @cached_property
+    def found_markers(self) -> frozenset[bytes]:
+        """Markers in the first block that has any, and in the block after it (two tables of one log can part there)."""
+        if self.source.is_parquet:
+            return frozenset()
+        found: set[bytes] = set()
+        scanned = 0
+        for block in self.source.blocks(utf8=False):
+            last = bool(found)
+            found.update(marker for marker in self._markers if marker in block.data)
+            scanned += len(block.data)
+            if last or scanned > SCAN_BYTES:
+                break
+        return frozenset(found)
+
+
+class Reader(ABC):
+    """One format. Readers are stateless; the registry holds one instance of each.
+
+    Recognition looks at content only, never at the file's name, and checks values, not just column names. Reading
+    keeps columns, never one Python object per request, and the counts in the result always add up.
+
+    Attributes:
+        name: the format's name, as `--format` and `ReadResult.format` spell it.
+        description: one phrase for help texts.
+        markers: byte strings that every log of this format has; empty for tables.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str]
+    markers: ClassVar[tuple[bytes, ...]] = ()
+
+    @abstractmethod
+    def recognise(self, probe: Probe) -> int:
+        """0 for a foreign file, else how sure the reader is, up to 100; the surest reader gets the file."""
+
+    @abstractmethod
+    def read(self, probe: Probe, mapping: ColumnMapping | None = None) -> ReadResult:
+        """Read the whole file.
+
+        Args:
+            mapping: column names and time unit; formats with fixed columns ignore it.
+
+        Raises:
+            BadInput: with file, and line and field where one row is to blame.
+        """

@@ -1,0 +1,61 @@
+"""Traffic to and from Parquet bytes: how the store keeps it. Exact: the digest survives the round trip."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from workloads.errors import BadInput
+from workloads.traces.records import RequestTrace, StepTrace, Traffic
+
+_KEY = "captune"
+_STEP_COLUMNS = ("size", "steps", "family_index", "start_s", "step_ms", "kv_tokens", "padded_size", "fallback")
+_REQUEST_COLUMNS = ("arrival_s", "input_tokens", "output_tokens")
+
+
+def dump_traffic(traffic: Traffic) -> bytes:
+    """The columns as Parquet, everything else in its metadata."""
+    head: dict[str, Any]
+    if isinstance(traffic, RequestTrace):
+        names: tuple[str, ...] = _REQUEST_COLUMNS
+        head = {"kind": "requests", "start_epoch_s": traffic.start_epoch_s}
+    else:
+        names = _STEP_COLUMNS
+        head = {
+            "kind": "steps",
+            "families": traffic.families,
+            "units": traffic.units,
+            "origin": traffic.origin,
+            "sample_every_steps": traffic.sample_every_steps,
+        }
+    frame = pl.DataFrame({name: getattr(traffic, name) for name in names})
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, metadata={_KEY: json.dumps(head)})
+    return buffer.getvalue()
+
+
+def load_traffic(data: bytes) -> Traffic:
+    """What `dump_traffic` wrote.
+
+    Raises:
+        BadInput: the bytes are damaged or were written by something else.
+    """
+    try:
+        head = json.loads(pl.read_parquet_metadata(io.BytesIO(data))[_KEY])
+        frame = pl.read_parquet(io.BytesIO(data))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, ValueError, OSError) as error:
+        raise BadInput("the stored columns of this trace are damaged or not Captune's") from error
+    columns = cast(dict[str, Any], {name: np.array(frame[name].to_numpy()) for name in frame.columns})
+    if head["kind"] == "requests":
+        return RequestTrace(**columns, start_epoch_s=head["start_epoch_s"])
+    return StepTrace(
+        **columns,
+        families=tuple(head["families"]),
+        units=tuple(head["units"]),
+        origin=head["origin"],
+        sample_every_steps=head["sample_every_steps"],
+    )

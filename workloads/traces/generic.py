@@ -1,0 +1,105 @@
+"""Any request table: CSV, TSV, JSON lines or Parquet with columns named in a mapping or by well-known names."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import astuple
+
+from workloads.traces.base import Probe, Reader
+from workloads.traces.header_names import convention_of, nearest_convention, synonym, unit_in_name
+from workloads.traces.mapping import ColumnMapping, TimeUnit
+from workloads.traces.records import ReadResult
+from workloads.traces.requests import EPOCH_FROM_S, EPOCH_TO_S, RequestColumns, read_requests
+from workloads.traces.source import Source
+from workloads.traces.table import Table
+from workloads.traces.values import SECONDS, iso_format
+
+ROLES = ("arrival", "input tokens", "output tokens")
+
+
+class GenericRequests(Reader):
+    name = "requests"
+    description = "request table (CSV, TSV, JSON lines, Parquet) with arrival, input and output token columns"
+
+    def recognise(self, probe: Probe) -> int:
+        table = probe.table
+        if table is None:
+            return 0
+        found = sum(synonym(table.names, role) is not None for role in ROLES)
+        if convention_of(table.names) or found == len(ROLES):
+            return 50
+        return 10 if found or nearest_convention(table.names) else 0
+
+    def read(self, probe: Probe, mapping: ColumnMapping | None = None) -> ReadResult:
+        source, table = probe.source, probe.table
+        if table is None:
+            raise source.bad("not a table: expected CSV with a header, JSON lines or Parquet")
+        arrival, inputs, outputs = _names(source, table, mapping or ColumnMapping())
+        known = convention_of(table.names)
+        unit = mapping.time_unit if mapping else None
+        if unit is None and known is not None and known.arrival == arrival:
+            unit = known.time_unit
+        notes: tuple[str, ...] = (f"arrival is '{arrival}', input '{inputs}', output '{outputs}'",)
+        if unit is None:
+            unit, why = _unit(source, table, arrival)
+            notes += why
+        columns = RequestColumns(arrival, inputs, outputs, unit)
+        return read_requests(source, table, columns, name=self.name, notes=notes)
+
+
+def _names(source: Source, table: Table, mapping: ColumnMapping) -> list[str]:
+    asked = astuple(mapping)[:3]
+    known = convention_of(table.names)
+    near = nearest_convention(table.names)
+    found: list[str] = []
+    for index, (role, wanted) in enumerate(zip(ROLES, asked, strict=True)):
+        name = wanted or (known.names[index] if known else synonym(table.names, role))
+        if name is None or name not in table.names:
+            missing = wanted or (near.names[index] if near else None)
+            which = f"column '{missing}' ({role})" if missing else f"column for {role}"
+            listing = ", ".join(table.names[:20]) or "nothing"
+            raise source.bad(f"there is no {which}; the file has {listing}", line=1, field=missing or role)
+        found.append(name)
+    return found
+
+
+def _unit(source: Source, table: Table, arrival: str) -> tuple[TimeUnit, tuple[str, ...]]:
+    """The time unit that name or values leave no doubt about, and a note where it came from values."""
+    values = table.values(arrival)
+    if not values:
+        raise source.bad("the file has a header and no rows" if not table.sample else f"'{arrival}' is always empty")
+    first = values[0]
+    if isinstance(first, datetime.datetime) or (isinstance(first, str) and iso_format(first.strip())):
+        zoned = isinstance(first, str) and (iso_format(first.strip()) or "").endswith(("z", "Z"))
+        return "iso", () if zoned else ("times carry no zone and were taken as UTC",)
+    named = unit_in_name(arrival)
+    if named is not None:
+        return named, ()
+    numbers = _numbers(source, values, arrival)
+    for unit, scale in SECONDS.items():
+        if min(numbers) * scale > EPOCH_FROM_S and max(numbers) * scale < EPOCH_TO_S:
+            return unit, (f"'{arrival}' was read as Unix time in {unit}, the only unit that gives a date of our time",)
+    span = max(numbers) - min(numbers)
+    rows = len(numbers)
+    raise source.bad(
+        f"seconds or milliseconds? The first {rows} arrivals span {span:g}: in seconds that is "
+        f"{_rate(rows, span)}, in milliseconds {_rate(rows, span / 1000)}; give the time unit (s, ms, us or ns)",
+        field=arrival,
+    )
+
+
+def _numbers(source: Source, values: list[object], arrival: str) -> list[float]:
+    numbers: list[float] = []
+    for value in values:
+        try:
+            numbers.append(float(str(value)))
+        except ValueError as error:
+            line = values.index(value) + 2
+            raise source.bad(
+                f"'{str(value)[:60]}' is neither a number nor an ISO 8601 time", line=line, field=arrival
+            ) from (error)
+    return numbers
+
+
+def _rate(rows: int, span_s: float) -> str:
+    return f"{rows / span_s:.3g} requests/s" if span_s > 0 else "all at once"

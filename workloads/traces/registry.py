@@ -1,0 +1,74 @@
+"""All readers, and which of them takes a file."""
+
+from __future__ import annotations
+
+from workloads.errors import BadUsage
+from workloads.traces.azure import Azure2023, Azure2024
+from workloads.traces.base import Probe, Reader
+from workloads.traces.generic import GenericRequests
+from workloads.traces.histogram_csv import HistogramCsv
+from workloads.traces.mooncake import Bailian, Mooncake
+from workloads.traces.sglang_log import SglangLog
+from workloads.traces.source import Source
+from workloads.traces.vllm_log import VllmGraphTable, VllmIterations, VllmStats
+
+READERS: tuple[Reader, ...] = (
+    Azure2023(),
+    Azure2024(),
+    Mooncake(),
+    Bailian(),
+    HistogramCsv(),
+    GenericRequests(),
+    SglangLog(),
+    VllmIterations(),
+    VllmGraphTable(),
+    VllmStats(),
+)
+
+
+def reader_named(name: str) -> Reader:
+    """The reader of a format.
+
+    Raises:
+        BadUsage: no such format; the message lists them.
+    """
+    for reader in READERS:
+        if reader.name == name:
+            return reader
+    raise BadUsage(f"'{name}' is not a format; use one of {', '.join(r.name for r in READERS)}", field="format")
+
+
+def probe(source: Source) -> Probe:
+    """What the readers are shown of a file."""
+    return Probe(source, [marker for reader in READERS for marker in reader.markers])
+
+
+def recognise(probed: Probe) -> Reader:
+    """The surest reader.
+
+    Raises:
+        BadInput: none knows the file, or two are equally sure.
+    """
+    scores = sorted(((reader.recognise(probed), index) for index, reader in enumerate(READERS)), reverse=True)
+    (best, first), (second, other) = scores[0], scores[1]
+    source = probed.source
+    if best == 0:
+        raise _unknown(probed)
+    if best == second:
+        names = f"{READERS[first].name} or {READERS[other].name}"
+        raise source.bad(f"this could be {names}; say which with the format option")
+    return READERS[first]
+
+
+def _unknown(probed: Probe) -> Exception:
+    source = probed.source
+    first = next((line for line in source.head.splitlines() if line.strip()), "")
+    if not first:
+        return source.bad("the file has only blank lines")
+    if not source.is_parquet and "�" in source.head:
+        for _ in source.blocks():  # names the line that is not UTF-8
+            break
+    if probed.table is not None:
+        listing = ", ".join(name[:40] for name in probed.table.names[:20])
+        return source.bad(f"no known request or histogram columns; the file has {listing}", line=1)
+    return source.bad(f"not a trace or log that Captune knows; it begins with {first[:60]!r}", line=1)

@@ -1,0 +1,143 @@
+"""vLLM logs, three ways of writing about steps; a log that has several is read by the one that says most.
+
+Iteration lines give size and time of every step; `--cudagraph-metrics` tables give the bucket and graph mode of every
+step; the periodic statistics line gives one count of running requests every ten seconds. All sizes are tokens.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from workloads.traces.log_lines import YEAR_S, clock_s, number
+from workloads.traces.log_reader import UNREADABLE, LogReader, StepRows, keep_busiest_engine
+from workloads.traces.records import EngineObservation
+from workloads.traces.vllm_observer import VllmObserver
+
+# The logger prints month and day only; a container's own time stamp in front may carry a year.
+_CLOCK = r"\b(\d\d-\d\d)"
+_ENGINE = r"(Engine \d{1,4}|\(EngineCore[\w]* pid=\d+\))"
+_WRITER = r"(\(\w+ pid=\d+\))"
+
+
+class _VllmLog(LogReader):
+    families = ("decode_full", "decode_piecewise")
+    units = ("tokens", "tokens")
+
+    def observer(self) -> VllmObserver:
+        return VllmObserver()
+
+
+def _rows(lines: pl.DataFrame, **columns: pl.Expr) -> pl.DataFrame:
+    """Rows in the order of STEP_ROW; what a format does not say gets its neutral value."""
+    neutral = {
+        "family": pl.lit(0, dtype=pl.Int8),
+        "steps": pl.lit(1, dtype=pl.Int64),
+        "time_s": clock_s(date=_CLOCK),
+        "step_ms": pl.lit(None, dtype=pl.Float64),
+        "kv_tokens": pl.lit(None, dtype=pl.Float64),
+        "padded_size": pl.lit(0, dtype=pl.Int64),
+        "fallback": pl.lit(-1, dtype=pl.Int8),
+    }
+    order = ("family", "size", "steps", "time_s", "step_ms", "kv_tokens", "padded_size", "fallback", "engine", "reason")
+    expressions = neutral | columns
+    return lines.select("line", *(expressions[name].alias(name) for name in order))
+
+
+def _kv_tokens(rows: pl.DataFrame, observation: EngineObservation) -> pl.DataFrame:
+    """KV usage in percent -> tokens, where the log gave the size of the cache."""
+    size = observation.kv_tokens
+    scaled = pl.lit(None, dtype=pl.Float64) if size is None else pl.col("kv_tokens") * (size / 100)
+    return rows.with_columns(scaled.alias("kv_tokens"))
+
+
+_KV_PERCENT = number(r"KV cache usage:\s*([\d.]+)%", pl.Float64())
+
+
+class VllmIterations(_VllmLog):
+    name = "vllm-iterations"
+    description = "vLLM log with --enable-logging-iteration-details"
+    markers = (b"context requests,",)
+    certainty = 48
+
+    def extract(self, lines: pl.DataFrame) -> pl.DataFrame:
+        payload = pl.col("text").str.extract_groups(
+            r"Iteration\(\d+\): (\d{1,9}) context requests, (\d{1,9}) context tokens, (\d{1,9}) generation requests, "
+            r"(\d{1,9}) generation tokens, iteration elapsed time: ([\d.]+) ms"
+        )
+        field = payload.struct.field
+        context, generation = field("2").cast(pl.Int64), field("4").cast(pl.Int64)
+        size = context + generation
+        reason = (
+            pl.when(pl.col("text").str.contains("(dummy)", literal=True)).then(pl.lit("dummy"))
+            .when(size.is_null()).then(pl.lit(UNREADABLE))
+            .when(size == 0).then(pl.lit("empty step"))
+        )  # fmt: skip
+        return _rows(
+            lines,
+            family=pl.when(context > 0).then(1).otherwise(0).cast(pl.Int8),
+            size=size,
+            step_ms=field("5").cast(pl.Float64, strict=False),
+            kv_tokens=_KV_PERCENT,
+            engine=pl.col("text").str.extract(_ENGINE),
+            reason=reason,
+        )
+
+    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
+        rows, notes = keep_busiest_engine(rows, "engines")
+        return StepRows(_kv_tokens(rows, observation), "census", None, YEAR_S, notes)
+
+
+class VllmGraphTable(_VllmLog):
+    name = "vllm-cudagraph-metrics"
+    description = "vLLM log with --cudagraph-metrics tables"
+    markers = (b"| FULL", b"| PIECEWISE", b"| NONE")
+    certainty = 46
+
+    def extract(self, lines: pl.DataFrame) -> pl.DataFrame:
+        cells = pl.col("text").str.extract_groups(
+            r"\|\s*(\d{1,9})\s*\|\s*(\d{1,9})\s*\|\s*\d{1,9}\s*\|\s*(FULL|PIECEWISE|NONE)\s*\|\s*(\d{1,12})\s*\|"
+        )
+        field = cells.struct.field
+        size, steps, mode = field("1").cast(pl.Int64), field("4").cast(pl.Int64), field("3")
+        reason = (
+            pl.when(size.is_null()).then(pl.lit(UNREADABLE))
+            .when((size == 0) | (steps == 0)).then(pl.lit("empty step"))
+        )  # fmt: skip
+        return _rows(
+            lines,
+            family=pl.when(mode == "FULL").then(0).otherwise(1).cast(pl.Int8),
+            size=size,
+            steps=steps,
+            padded_size=pl.when(mode == "NONE").then(0).otherwise(field("2").cast(pl.Int64)),
+            fallback=pl.when(mode == "NONE").then(1).otherwise(0).cast(pl.Int8),
+            engine=pl.col("text").str.extract(_WRITER),
+            reason=reason,
+        )
+
+    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
+        rows, notes = keep_busiest_engine(rows, "processes")
+        return StepRows(rows, "census", None, YEAR_S, notes)
+
+
+class VllmStats(_VllmLog):
+    name = "vllm-stats"
+    description = "vLLM log with periodic statistics lines"
+    markers = (b" tokens/s, Running:",)
+    certainty = 44
+
+    def extract(self, lines: pl.DataFrame) -> pl.DataFrame:
+        size = number(r"Running:\s*(\d{1,9})\s*reqs", pl.Int64())
+        reason = (
+            pl.when(pl.col("text").str.contains("Engines Aggregated", literal=True)).then(pl.lit("sum over engines"))
+            .when(size.is_null()).then(pl.lit(UNREADABLE))
+            .when(size == 0).then(pl.lit("idle"))
+        )  # fmt: skip
+        return _rows(lines, size=size, kv_tokens=_KV_PERCENT, engine=pl.col("text").str.extract(_ENGINE), reason=reason)
+
+    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
+        rows, notes = keep_busiest_engine(rows, "engines")
+        notes += (
+            "the periodic line is a snapshot every few seconds and counts requests, prefilling ones included: "
+            "a sketch of the load, with no word on rare sizes",
+        )
+        return StepRows(_kv_tokens(rows, observation), "sample", None, YEAR_S, notes)

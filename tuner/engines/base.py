@@ -112,7 +112,10 @@ class Engine(ABC):
     """One engine at one version. Implementations are stateless and safe to share between threads."""
 
     name: ClassVar[str]
+    latest: ClassVar[str]  # newest version whose rules are known
+    oldest: ClassVar[str]  # oldest version with option names known here
     list_names: ClassVar[tuple[str, ...]]
+    list_families: ClassVar[Mapping[str, tuple[str, ...]]]  # list name -> graph families that it feeds
     decode_family: ClassVar[str] = "decode_full"
     policy: ClassVar[PolicyName]
 
@@ -131,6 +134,10 @@ class Engine(ABC):
         Raises:
             BadUsage: an unknown key, or a value that the engine would refuse.
         """
+
+    @abstractmethod
+    def known_options(self, raw: Mapping[str, str]) -> dict[str, str]:
+        """Those of the options a log shows that `options` understands, by their canonical names."""
 
     @abstractmethod
     def default_lists(self, options: Any) -> Lists:

@@ -1,0 +1,100 @@
+"""SGLang: a decode list in requests and a prefill list in tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.dispatch import DispatchTable, FamilyDispatch
+from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.options import known_options
+from tuner.engines.sglang import export, ladder, lint, normalise
+from tuner.engines.sglang.options import ALIASES, SglangOptions, parse
+from tuner.engines.sizes import check_names, requested
+from workloads.errors import BadUsage
+from workloads.serving.limits import PolicyName, SchedulerLimits
+
+
+class Sglang(Engine):
+    """Rules of SGLang 0.5.23, and the flags of every version since 0.5.6.
+
+    With speculation `decode_full` is the target's verify graph; its size still counts requests.
+    """
+
+    name: ClassVar[str] = "sglang"
+    latest: ClassVar[str] = "0.5.23"
+    oldest: ClassVar[str] = "0.5.6"
+    list_names: ClassVar[tuple[str, ...]] = ("decode", "prefill")
+    list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "decode": ("decode_full", "target_verify", "draft", "draft_extend"),
+        "prefill": ("prefill_breakable",),
+    }
+    policy: ClassVar[PolicyName] = "sglang"
+
+    def options(self, raw: Mapping[str, str]) -> SglangOptions:
+        return parse(raw, self.version)
+
+    def known_options(self, raw: Mapping[str, str]) -> dict[str, str]:
+        return known_options(SglangOptions, raw, ALIASES)
+
+    def default_lists(self, options: SglangOptions) -> Lists:
+        return {
+            "decode": () if options.decode_off else ladder.default_decode(options),
+            "prefill": () if options.prefill_off else ladder.default_prefill(options),
+        }
+
+    def effective(self, lists: Lists, options: SglangOptions) -> Effective:
+        check_names(lists, self.list_names, self.name)
+        return normalise.effective(requested(lists, "decode"), requested(lists, "prefill"), options)
+
+    def dispatch(self, effective: Effective, options: SglangOptions) -> DispatchTable:
+        """Smallest bucket that is large enough; prefill gives up beyond twice the step, no padding means exact only."""
+        rules: dict[str, FamilyDispatch] = {}
+        for family, sizes in effective.families.items():
+            buckets = np.array(sizes, dtype=np.int64)
+            if family.startswith("prefill"):
+                rules[family] = FamilyDispatch(buckets, max_padding_factor=float(lint.PADDING_FACTOR))
+            else:
+                rules[family] = FamilyDispatch(buckets, exact_only=options.disable_cuda_graph_padding)
+        if "decode_full" in rules:
+            rules["target_verify"] = rules["decode_full"]
+        return DispatchTable(rules)
+
+    def allowed(self, options: SglangOptions) -> AllowedSizes:
+        """Decode sizes of one attention-DP rank. Nothing is added to a list that stays within the request pool."""
+        return AllowedSizes(
+            largest=options.largest_decode, reachable=options.pool_requests, multiple_of=options.decode_multiple
+        )
+
+    def limits(self, options: SglangOptions) -> SchedulerLimits:
+        chunk = options.chunked_prefill_size
+        return SchedulerLimits(
+            max_running_requests=options.pool_requests,
+            token_budget=options.max_prefill_tokens,
+            chunked_prefill_tokens=None if chunk == -1 else chunk,
+            kv_tokens=options.max_total_tokens,
+        )
+
+    def lint(self, lists: Lists, options: SglangOptions) -> tuple[Problem, ...]:
+        check_names(lists, self.list_names, self.name)
+        notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
+        return (*lint.problems(lists, options, self.version), *notes)
+
+    def export(self, lists: Lists, options: SglangOptions, provenance: Provenance) -> Export:
+        """Arguments for `sglang.launch_server`; lists that are not given stay with the engine.
+
+        Raises:
+            BadUsage: SGLang refuses these lists, or this version has no flag for them.
+        """
+        check_names(lists, self.list_names, self.name)
+        outcome = self.effective(lists, options)
+        if outcome.refused is not None:
+            raise BadUsage(f"SGLang would not start with this list: {outcome.refused}", field="decode")
+        captured = {
+            "decode": outcome.families.get("decode_full", ()),
+            "prefill": outcome.families.get("prefill_breakable", ()),
+        }
+        asked = {name: captured[name] for name in self.list_names if name in lists}
+        return export.write(asked or {"decode": captured["decode"]}, options, self.version, provenance)

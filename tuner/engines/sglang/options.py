@@ -1,0 +1,193 @@
+"""SGLang's own argument names that decide capture lists and scheduler limits, with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from packaging.version import Version
+
+from tuner.engines.options import read_pairs, require_positive
+from tuner.engines.sizes import round_up
+from workloads.errors import BadUsage
+
+ALIASES: Mapping[str, str] = {
+    "cuda_graph_max_bs": "cuda_graph_max_bs_decode",
+    "piecewise_cuda_graph_max_tokens": "cuda_graph_max_bs_prefill",
+    "tensor_parallel_size": "tp_size",
+    "tp": "tp_size",
+    "data_parallel_size": "dp_size",
+    "dp": "dp_size",
+    "pipeline_parallel_size": "pp_size",
+}
+
+WIDE_SMALL_GPU_SINCE = Version("0.5.20")
+"""GPUs of 20 to 35 GiB: 48 (TP 4 and more: 160) since 0.5.20, 24 (80) up to 0.5.19."""
+
+_AUTO_RUNNING_FLOOR, _AUTO_RUNNING_CEILING = 2048, 4096
+_DRAFT_FREE = frozenset({"NGRAM"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SglangOptions:
+    """Resolved options of one SGLang server (0.5.23 `arg_groups/memory_hook.py:46-190`).
+
+    Attributes:
+        max_running_requests: of the whole server; with DP attention every rank gets its share. Left to SGLang it is
+            clamp(max_total_tokens / context_length x 512, 2048, 4096), at most half of max_total_tokens.
+        cuda_graph_max_bs_decode: largest default decode size, in requests; a default is lowered to
+            max_running_requests, an explicit value is not.
+        cuda_graph_max_bs_prefill: largest default prefill size, in tokens.
+        chunked_prefill_size: -1 turns chunking off.
+        use_mla: DeepSeek-style attention, which caps the default prefill sizes at 8192 tokens.
+        max_total_tokens: the KV cache in tokens, where known.
+        gpu_memory_gib: memory of one GPU.
+    """
+
+    max_running_requests: int
+    cuda_graph_max_bs_decode: int
+    cuda_graph_max_bs_prefill: int
+    chunked_prefill_size: int
+    speculative_num_draft_tokens: int
+    tp_size: int = 1
+    dp_size: int = 1
+    pp_size: int = 1
+    attn_cp_size: int = 1
+    enable_dp_attention: bool = False
+    enable_two_batch_overlap: bool = False
+    enable_lora: bool = False
+    speculative_algorithm: str | None = None
+    max_prefill_tokens: int = 16384
+    max_total_tokens: int | None = None
+    context_length: int | None = None
+    use_mla: bool = False
+    disable_cuda_graph: bool = False
+    disable_decode_cuda_graph: bool = False
+    disable_prefill_cuda_graph: bool = False
+    disable_cuda_graph_padding: bool = False
+    gpu_memory_gib: float = 141.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_running_requests", "cuda_graph_max_bs_decode", "max_prefill_tokens")
+        require_positive(self, "tp_size", "dp_size", "pp_size", "attn_cp_size", "max_total_tokens", "context_length")
+        require_positive(self, "speculative_num_draft_tokens")
+        if self.chunked_prefill_size != -1 and self.chunked_prefill_size < 1:
+            raise BadUsage("must be at least 1, or -1 for no chunks", field="chunked_prefill_size")
+        if self.enable_dp_attention and self.tp_size % self.dp_size:
+            raise BadUsage(f"must divide tp_size ({self.tp_size}) with DP attention", field="dp_size")
+
+    @property
+    def attention_dp(self) -> int:
+        return self.dp_size if self.enable_dp_attention else 1
+
+    @property
+    def attention_tp(self) -> int:
+        return max(1, self.tp_size // (self.attention_dp * self.attn_cp_size))
+
+    @property
+    def pool_requests(self) -> int:
+        """Request slots of one attention-DP rank: the largest decode step."""
+        return max(1, self.max_running_requests // self.attention_dp)
+
+    @property
+    def alignment(self) -> int:
+        """A of the final filter (0.5.23 `utils/common.py:4168-4181`)."""
+        value = 2 if self.enable_two_batch_overlap else 1
+        # The gathered buffer is needed with DP attention; a single DP rank a GPU makes attention_tp 1 anyway.
+        if self.enable_dp_attention:
+            value *= self.attention_tp
+        return value if value % self.attn_cp_size == 0 else value * self.attn_cp_size
+
+    @property
+    def decode_multiple(self) -> int:
+        """Decode sizes must be multiples of this: A applies to requests x verify width, or to requests under TBO."""
+        width = 1 if self.enable_two_batch_overlap else self.verify_tokens
+        return self.alignment // gcd(self.alignment, width)
+
+    @property
+    def verify_tokens(self) -> int:
+        return 1 if self.speculative_algorithm is None else self.speculative_num_draft_tokens
+
+    @property
+    def draft_families(self) -> tuple[str, ...]:
+        """Graph families beside the target that reuse the decode list."""
+        algorithm = self.speculative_algorithm
+        return () if algorithm is None or algorithm.upper() in _DRAFT_FREE else ("draft", "draft_extend")
+
+    @property
+    def largest_decode(self) -> int:
+        """R: the request pool rounded up to A; larger sizes are dropped."""
+        return round_up(self.pool_requests, self.alignment)
+
+    @property
+    def decode_off(self) -> bool:
+        return self.disable_cuda_graph or self.disable_decode_cuda_graph
+
+    @property
+    def prefill_off(self) -> str | None:
+        """Why no prefill graph is captured; None where some are (0.5.23 `cuda_graph_hook.py:136-255`)."""
+        if self.disable_cuda_graph or self.disable_prefill_cuda_graph:
+            return "they are disabled"
+        if self.enable_two_batch_overlap:
+            return "two-batch overlap disables them"
+        if self.attn_cp_size > 1:
+            return "attention context parallelism disables them"
+        return "pipeline parallelism disables them" if self.pp_size > 1 else None
+
+    @property
+    def largest_prefill(self) -> int | None:
+        """Most tokens a prefill capture can represent; None where the context length is not known."""
+        return None if self.context_length is None else self.pool_requests * self.context_length
+
+
+def parse(raw: Mapping[str, str], version: Version) -> SglangOptions:
+    """Options from `--set` pairs.
+
+    Raises:
+        BadUsage: an unknown key, or a value that SGLang refuses.
+    """
+    given = read_pairs(SglangOptions, raw, engine="sglang", aliases=ALIASES)
+    max_decode, chunk = _gpu_defaults(given, version)
+    given.setdefault("chunked_prefill_size", chunk)
+    if "cuda_graph_max_bs_decode" not in given:
+        given["cuda_graph_max_bs_decode"] = min(max_decode, given.get("max_running_requests", max_decode))
+    given.setdefault("max_running_requests", _auto_running(given))
+    given.setdefault("cuda_graph_max_bs_prefill", _max_prefill(given))
+    given.setdefault("speculative_num_draft_tokens", 1)
+    return SglangOptions(**given)
+
+
+def _gpu_defaults(given: Mapping[str, Any], version: Version) -> tuple[int, int]:
+    """Default (decode max_bs, chunked_prefill_size) by memory of one GPU."""
+    memory_gib, wide = given.get("gpu_memory_gib", 141.0), given.get("tp_size", 1) >= 4
+    if memory_gib < 20:
+        return 8, 2048
+    if memory_gib < 35:
+        low, high = (48, 160) if version >= WIDE_SMALL_GPU_SINCE else (24, 80)
+        return (high if wide else low), 4096
+    if memory_gib < 60:
+        return (160 if wide else 32), 4096
+    if memory_gib < 160:
+        return (512 if wide else 256), 8192
+    return 512, 16384
+
+
+def _auto_running(given: Mapping[str, Any]) -> int:
+    tokens, context = given.get("max_total_tokens"), given.get("context_length")
+    if tokens is None or context is None:
+        return _AUTO_RUNNING_FLOOR * _attention_dp(given)
+    wanted = min(max(tokens * 512 // max(context, 1), _AUTO_RUNNING_FLOOR), _AUTO_RUNNING_CEILING)
+    return int(max(1, min(wanted, tokens // 2))) * _attention_dp(given)
+
+
+def _attention_dp(given: Mapping[str, Any]) -> int:
+    return int(given.get("dp_size", 1)) if given.get("enable_dp_attention") else 1
+
+
+def _max_prefill(given: Mapping[str, Any]) -> int:
+    chunk = given["chunked_prefill_size"]
+    largest = min(8192, chunk) if given.get("use_mla") else chunk
+    total = given.get("max_total_tokens")
+    return int(largest if total is None else min(largest, total))

@@ -1,0 +1,80 @@
+"""TensorRT-LLM (PyTorch backend): one list of batch sizes for generation-only steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.dispatch import DispatchTable, FamilyDispatch
+from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.options import known_options
+from tuner.engines.sizes import check_names, requested
+from tuner.engines.tensorrt_llm import export, ladder, lint, normalise
+from tuner.engines.tensorrt_llm.options import ALIASES, TensorrtLlmOptions, parse
+from workloads.errors import BadUsage
+from workloads.serving.limits import PolicyName, SchedulerLimits
+
+
+class TensorrtLlm(Engine):
+    """Rules of TensorRT-LLM 1.3. Its in-flight batching mixes prefill and decode as vLLM's scheduler does."""
+
+    name: ClassVar[str] = "tensorrt-llm"
+    latest: ClassVar[str] = "1.3"
+    oldest: ClassVar[str] = "1.3"
+    list_names: ClassVar[tuple[str, ...]] = ("decode",)
+    list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {"decode": ("decode_full",)}
+    policy: ClassVar[PolicyName] = "vllm"
+
+    def options(self, raw: Mapping[str, str]) -> TensorrtLlmOptions:
+        return parse(raw)
+
+    def known_options(self, raw: Mapping[str, str]) -> dict[str, str]:
+        return known_options(TensorrtLlmOptions, raw, ALIASES)
+
+    def default_lists(self, options: TensorrtLlmOptions) -> Lists:
+        return {"decode": ladder.default_list(options.cuda_graph_max_batch_size, options.enable_padding)}
+
+    def effective(self, lists: Lists, options: TensorrtLlmOptions) -> Effective:
+        check_names(lists, self.list_names, self.name)
+        return normalise.effective(requested(lists, "decode"), options)
+
+    def dispatch(self, effective: Effective, options: TensorrtLlmOptions) -> DispatchTable:
+        """Smallest size that is large enough; without padding only exact sizes replay."""
+        sizes = np.array(effective.families.get("decode_full", ()), dtype=np.int64)
+        return DispatchTable({"decode_full": FamilyDispatch(sizes, exact_only=not options.enable_padding)})
+
+    def allowed(self, options: TensorrtLlmOptions) -> AllowedSizes:
+        """Batch sizes up to L. AutoDeploy, or an explicit maximum, needs its largest size in the list."""
+        explicit = options.cuda_graph_max_batch_size
+        if explicit is not None and explicit <= options.largest:
+            return AllowedSizes(explicit, options.largest, required=(explicit,))
+        required = (options.largest,) if options.backend == "_autodeploy" else ()
+        return AllowedSizes(options.largest, options.largest, required=required)
+
+    def limits(self, options: TensorrtLlmOptions) -> SchedulerLimits:
+        return SchedulerLimits(
+            max_running_requests=options.largest,
+            token_budget=options.max_num_tokens,
+            chunked_prefill_tokens=options.max_num_tokens if options.enable_chunked_prefill else None,
+            kv_tokens=options.max_tokens,
+        )
+
+    def lint(self, lists: Lists, options: TensorrtLlmOptions) -> tuple[Problem, ...]:
+        check_names(lists, self.list_names, self.name)
+        notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
+        return (*lint.problems(lists, options), *notes)
+
+    def export(self, lists: Lists, options: TensorrtLlmOptions, provenance: Provenance) -> Export:
+        """A YAML file for `trtllm-serve --config`. It always turns padding on.
+
+        Raises:
+            BadUsage: TensorRT-LLM refuses these lists.
+        """
+        padded = replace(options, enable_padding=True)
+        outcome = self.effective(lists, padded)
+        if outcome.refused is not None:
+            raise BadUsage(f"TensorRT-LLM would not start with this list: {outcome.refused}", field="decode")
+        return export.write(outcome.families["decode_full"], padded, self.version, provenance)

@@ -1,0 +1,66 @@
+"""TensorRT-LLM's own argument names (PyTorch backend) that decide the capture list and scheduler limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tuner.engines.options import read_pairs, require_positive
+
+Backend = Literal["pytorch", "_autodeploy"]
+
+ALIASES: Mapping[str, str] = {
+    "cuda_graph_config.max_batch_size": "cuda_graph_max_batch_size",
+    "cuda_graph_config.enable_padding": "enable_padding",
+    "kv_cache_config.max_tokens": "max_tokens",
+    "tp_size": "tensor_parallel_size",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorrtLlmOptions:
+    """Resolved options of one TensorRT-LLM server.
+
+    Attributes:
+        max_batch_size: most requests of a step, per rank with attention DP.
+        max_num_tokens: most tokens of a step.
+        enable_padding: of `cuda_graph_config`. The bare field is false; here it is true unless said otherwise,
+            because every configuration that Captune writes sets it.
+        cuda_graph_max_batch_size: `cuda_graph_config.max_batch_size`, only where the user sets it.
+        max_draft_len: draft tokens a request.
+        max_tokens: `kv_cache_config.max_tokens`, the KV cache in tokens, where given.
+        max_seq_len, tensor_parallel_size: part of every launch; the decode list does not depend on them.
+        backend: AutoDeploy (`_autodeploy`) has no fallback for a batch above its largest size.
+    """
+
+    max_batch_size: int = 2048
+    max_num_tokens: int = 8192
+    enable_padding: bool = True
+    cuda_graph_max_batch_size: int | None = None
+    max_draft_len: int = 0
+    enable_chunked_prefill: bool = False
+    max_tokens: int | None = None
+    max_seq_len: int | None = None
+    tensor_parallel_size: int = 1
+    backend: Backend = "pytorch"
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_batch_size", "max_num_tokens", "cuda_graph_max_batch_size", "max_tokens")
+        require_positive(self, "max_seq_len", "tensor_parallel_size")
+        require_positive(self, "max_draft_len", least=0)
+        require_positive(self, "max_num_tokens", least=1 + self.max_draft_len)
+
+    @property
+    def largest(self) -> int:
+        """L: the executor drops larger sizes, and no generation step is larger."""
+        return min(self.max_batch_size, self.max_num_tokens // (1 + self.max_draft_len))
+
+
+def parse(raw: Mapping[str, str]) -> TensorrtLlmOptions:
+    """Options from `--set` pairs.
+
+    Raises:
+        BadUsage: an unknown key, or a value that TensorRT-LLM refuses.
+    """
+    return TensorrtLlmOptions(**read_pairs(TensorrtLlmOptions, raw, engine="tensorrt-llm", aliases=ALIASES))

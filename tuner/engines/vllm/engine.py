@@ -1,0 +1,98 @@
+"""vLLM: one list in tokens that feeds PIECEWISE graphs for mixed steps and FULL graphs for uniform decode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tuner.dispatch import DispatchTable, FamilyDispatch
+from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.options import known_options
+from tuner.engines.sizes import check_names, requested
+from tuner.engines.vllm import export, ladder, lint, normalise
+from tuner.engines.vllm.options import ALIASES, VllmOptions, parse
+from workloads.errors import BadUsage
+from workloads.serving.limits import PolicyName, SchedulerLimits
+
+
+class Vllm(Engine):
+    """Rules of vLLM 0.33.0, and the flags of every version since 0.10.2."""
+
+    name: ClassVar[str] = "vllm"
+    latest: ClassVar[str] = "0.33.0"
+    oldest: ClassVar[str] = "0.10.2"
+    list_names: ClassVar[tuple[str, ...]] = ("capture",)
+    list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {"capture": ("decode_full", "decode_piecewise")}
+    policy: ClassVar[PolicyName] = "vllm"
+
+    def options(self, raw: Mapping[str, str]) -> VllmOptions:
+        return parse(raw, self.version)
+
+    def known_options(self, raw: Mapping[str, str]) -> dict[str, str]:
+        return known_options(VllmOptions, raw, ALIASES)
+
+    def default_lists(self, options: VllmOptions) -> Lists:
+        if options.mode == "NONE":
+            return {"capture": ()}
+        return {"capture": ladder.default_list(options, self.version)}
+
+    def effective(self, lists: Lists, options: VllmOptions) -> Effective:
+        check_names(lists, self.list_names, self.name)
+        return normalise.effective(requested(lists, "capture"), options, self.version)
+
+    def dispatch(self, effective: Effective, options: VllmOptions) -> DispatchTable:
+        """FULL before PIECEWISE before eager (vLLM 0.33.0 `cudagraph_utils.py:380-400, 535-575`)."""
+        full = effective.families.get("decode_full", ())
+        every = effective.families.get("decode_piecewise", ())
+        if options.mode == "FULL":
+            every = full  # the same FULL graphs replay mixed steps
+        rules = {
+            "decode_full": FamilyDispatch(np.array(full, dtype=np.int64), otherwise="decode_piecewise"),
+            "decode_piecewise": FamilyDispatch(np.array(every, dtype=np.int64)),
+        }
+        return DispatchTable(rules)
+
+    def allowed(self, options: VllmOptions) -> AllowedSizes:
+        """Sizes for decode steps; larger ones would serve mixed steps only.
+
+        An explicit max_cudagraph_capture_size must be the last size, so it is required.
+        """
+        multiple = normalise.decode_multiple(options, self.version)
+        top, explicit = options.top_decode_tokens, options.max_cudagraph_capture_size
+        if explicit is None:
+            return AllowedSizes(largest=top // multiple * multiple, reachable=top, multiple_of=multiple)
+        largest = min(explicit, options.max_num_batched_tokens)
+        required = (largest,) if largest % multiple == 0 else ()
+        return AllowedSizes(largest, top, multiple, required)
+
+    def limits(self, options: VllmOptions) -> SchedulerLimits:
+        chunk = options.long_prefill_token_threshold or options.max_num_batched_tokens
+        return SchedulerLimits(
+            max_running_requests=options.max_num_seqs,
+            token_budget=options.max_num_batched_tokens,
+            chunked_prefill_tokens=min(chunk, options.max_num_batched_tokens),
+            kv_tokens=options.kv_tokens,
+        )
+
+    def lint(self, lists: Lists, options: VllmOptions) -> tuple[Problem, ...]:
+        check_names(lists, self.list_names, self.name)
+        notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
+        return (*lint.problems(lists, options, self.version), *notes)
+
+    def export(self, lists: Lists, options: VllmOptions, provenance: Provenance) -> Export:
+        """Arguments for `vllm serve`.
+
+        Raises:
+            BadUsage: vLLM refuses these lists, or this version has no flag for them.
+        """
+        check_names(lists, self.list_names, self.name)
+        resolved = normalise.resolve(requested(lists, "capture"), options, self.version)
+        if resolved.refused is not None:
+            raise BadUsage(f"vLLM would not start with this list: {resolved.refused}", field="capture")
+        return export.write(resolved.sizes, options, self.version, provenance)
+
+    def step_tokens_per_request(self, options: Any) -> int:
+        tokens: int = options.query_tokens
+        return tokens

@@ -15,8 +15,9 @@ from workloads.traces.vllm_observer import VllmObserver
 
 # The logger prints month and day only; a container's own time stamp in front may carry a year.
 _CLOCK = r"\b(\d\d-\d\d)"
-_ENGINE = r"(Engine \d{1,4}|\(EngineCore[\w]* pid=\d+\))"
-_WRITER = r"(\(\w+ pid=\d+\))"
+# Names without process ids: a restarted engine is still the same engine.
+_ENGINE = r"(Engine \d{1,4}|\bEngineCore\w*)"
+_WRITER = r"\((\w+) pid=\d+\)"
 
 
 class _VllmLog(LogReader):

@@ -137,7 +137,7 @@ def audit(
     }
     total = _summary(head)
     warnings = [
-        *_source_warnings(traffic, engine, present, source),
+        *_source_warnings(traffic, sum(len(part.size) for part in head), engine, present, source),
         *_step_warnings(head, total),
         *_lint_warnings(engine, present, options, source),
     ]
@@ -251,7 +251,7 @@ def _never_used(effective: Effective, rows: Mapping[str, _Rows], families: tuple
     return tuple(sorted(captured - used))
 
 
-def _source_warnings(trace: StepTrace, engine: Engine, present: Lists, source: str) -> list[AuditWarning]:
+def _source_warnings(trace: StepTrace, rows: int, engine: Engine, present: Lists, source: str) -> list[AuditWarning]:
     found: list[AuditWarning] = []
     if source == "default":
         sizes = present[engine.list_names[0]]
@@ -260,8 +260,8 @@ def _source_warnings(trace: StepTrace, engine: Engine, present: Lists, source: s
         found.append(AuditWarning("ABSENT_LIST", message))
     if trace.origin == "sample":
         every = f", one step in {trace.sample_every_steps}" if trace.sample_every_steps else ""
-        tail = "; too few to say anything about tails or unused sizes" if len(trace) < FEW_SAMPLES else ""
-        message = f"The source is a sample of {len(trace)} rows{every}: shares are estimates{tail}."
+        tail = "; too few to say anything about tails or unused sizes" if rows < FEW_SAMPLES else ""
+        message = f"The source is a sample of {rows} rows{every}: shares are estimates{tail}."
         found.append(AuditWarning("SAMPLE_ONLY", message))
     return found
 

@@ -15,6 +15,7 @@ from tuner.engines.vllm.options import VllmOptions
 def problems(lists: Lists, options: VllmOptions, version: Version) -> list[Problem]:
     """Everything wrong or suspicious, errors first."""
     asked = requested(lists, "capture")
+    asked = None if asked == default_list(options, version) else asked
     outcome = normalise.effective(asked, options, version)
     found = _flags(asked, options, version)
     if options.mode == "NONE":

@@ -36,7 +36,9 @@ def decode_multiple(options: VllmOptions, version: Version) -> int:
 
 def resolve(asked: tuple[int, ...] | None, options: VllmOptions, version: Version) -> CaptureList:
     """The list that the runner gets (`config/vllm.py:2560-2650`, `config/compilation.py:1537`)."""
-    resolved = _default(options, version) if asked is None else _user_list(asked, options)
+    default = default_list(options, version)
+    # The default handed back is the default: its own end is then no mismatch with an explicit maximum.
+    resolved = CaptureList(default) if asked in (None, default) else _user_list(asked or (), options)
     if resolved.refused is None and filters_by_tp(options, version):
         resolved = _keep_tp_multiples(resolved, options)
     if resolved.refused is None and _rounds_the_list(options):
@@ -62,10 +64,6 @@ def effective(asked: tuple[int, ...] | None, options: VllmOptions, version: Vers
         families["decode_piecewise"] = resolved.sizes
     graphs = sum(len(sizes) for sizes in families.values()) * options.lora_cases
     return Effective(families, graphs, tuple(changes))
-
-
-def _default(options: VllmOptions, version: Version) -> CaptureList:
-    return CaptureList(default_list(options, version))
 
 
 def _user_list(asked: tuple[int, ...], options: VllmOptions) -> CaptureList:

@@ -1,0 +1,61 @@
+"""Reach Ray: the cluster that RAY_ADDRESS names, or a local one that ends with the job.
+
+Local Ray listens on every interface, so it always runs with token authentication and a random token. Ray reads the
+mode when it is imported; hence nothing here imports Ray before the environment is set.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import MissingExtra, Unavailable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def ray_cluster() -> Iterator[Any]:
+    """The `ray` module, connected. A connection that was there before stays afterwards.
+
+    Raises:
+        Unavailable: the cluster cannot be reached, or Ray was imported too early to be made safe.
+        MissingExtra: Ray is not installed.
+    """
+    remote = bool(os.environ.get("RAY_ADDRESS"))
+    if not remote:
+        _secure_environment()
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra.of("worker", "measuring in fresh processes") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    options: dict[str, Any] = {"address": os.environ["RAY_ADDRESS"]} if remote else {"include_dashboard": False}
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except (RuntimeError, ConnectionError, ValueError) as error:
+        raise Unavailable(f"Ray cannot be reached: {error}", field="RAY_ADDRESS" if remote else None) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _secure_environment() -> None:
+    """Token authentication, fast notice of dead nodes, and our modules importable in the workers."""
+    if "ray" in sys.modules and os.environ.get("RAY_AUTH_MODE") != "token":
+        raise Unavailable("Ray was imported before its authentication was set; set RAY_AUTH_MODE=token at the start")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(ROOT) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, paths)])

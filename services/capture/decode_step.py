@@ -1,0 +1,107 @@
+"""DecodeStep: one decode step as an engine runs it, around whichever strategy executes its forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from services.capture.attention.base import DecodeAttention
+from services.capture.buffers import Padding, Slot, StaticBuffers
+from workloads.models.decoder import Decoder
+
+SLOTS = (
+    # A padded row's token may be anything: it writes into its own slot and no real row reads it.
+    Slot("tokens", torch.int64, Padding.KEEP_TAIL),
+    Slot("positions", torch.int64, Padding.ZERO_TAIL),
+    Slot("lengths", torch.int32, Padding.SENTINEL, sentinel=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Inputs of n real rows on the host (pinned for a GPU): tokens, positions int64 [n], lengths int32 [n]."""
+
+    tokens: Tensor
+    positions: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @classmethod
+    def of(cls, tokens: Tensor, lengths: Tensor, *, pin: bool) -> Batch:
+        """Rows whose new token is the last of `lengths` tokens."""
+        columns = tokens.long(), lengths.long() - 1, lengths.int()
+        return cls(*(column.pin_memory() if pin else column for column in columns))
+
+    def named(self) -> dict[str, Tensor]:
+        return {"tokens": self.tokens, "positions": self.positions, "lengths": self.lengths}
+
+
+class DecodeStep:
+    """Static buffers, attention metadata and outputs of one decoder; a `strategies.base.Program`.
+
+    Args:
+        rows: largest size.
+        capacity: tokens per row of the KV cache.
+        lm_head_in_graph: the output head belongs to the program; otherwise it runs in `finish` on real rows.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        backend: type[DecodeAttention],
+        *,
+        rows: int,
+        capacity: int,
+        lm_head_in_graph: bool,
+        seed: int = 0,
+    ) -> None:
+        self.decoder, self.rows, self.capacity = decoder, rows, capacity
+        self.lm_head_in_graph = lm_head_in_graph
+        config, device, dtype = decoder.config, decoder.device, decoder.dtype
+        self.buffers = StaticBuffers(SLOTS, rows, device)
+        self.attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device)
+        self.attention.cache.randomise(seed)
+        width = config.vocab_size if lm_head_in_graph else config.hidden_size
+        self._output = torch.zeros((rows, width), dtype=dtype, device=device)  # shared by every size
+
+    def batch(self, rows: int, *, context_tokens: int, seed: int = 0) -> Batch:
+        """Random tokens for rows that all have `context_tokens` tokens, the new one included."""
+        generator = torch.Generator().manual_seed(seed)
+        tokens = torch.randint(self.decoder.config.vocab_size, (rows,), generator=generator)
+        return Batch.of(tokens, torch.full((rows,), context_tokens), pin=self.decoder.device.type == "cuda")
+
+    @torch.inference_mode()
+    def load(self, batch: Batch, size: int) -> None:
+        """Copy a batch in, pad it to `size`, plan attention: everything before the graph."""
+        self.buffers.load(batch.named(), size=size)
+        self.attention.plan(self.buffers.view("positions", size), self.buffers.view("lengths", size))
+
+    def arguments(self, size: int) -> tuple[Tensor, ...]:
+        """Every tensor of the program that changes between steps; fixed addresses."""
+        tokens, positions, lengths = (self.buffers.view(slot.name, size) for slot in SLOTS)
+        return tokens, positions, self._output[:size], *self.attention.arguments(size, lengths)
+
+    @torch.inference_mode()
+    def compute(self, *arguments: Tensor) -> None:
+        """The forward of one size over `arguments(size)`: what a strategy runs or records."""
+        tokens, positions, output, *attention = arguments
+        hidden = self.decoder(tokens, positions, self.attention.over(*attention))
+        if self.lm_head_in_graph:
+            self.decoder.logits(hidden, out=output)
+        else:
+            output.copy_(hidden)
+
+    @torch.inference_mode()
+    def logits(self, rows: int) -> Tensor:
+        """Logits of the real rows of the step that ran last: [rows, vocab]."""
+        output = self._output[:rows]
+        return output if self.lm_head_in_graph else self.decoder.logits(output)
+
+    @torch.inference_mode()
+    def finish(self, rows: int) -> Tensor:
+        """Slice out the real rows and sample greedily: int64 [rows]; everything after the graph."""
+        return self.logits(rows).argmax(dim=-1)

@@ -1,0 +1,75 @@
+"""Prefill times by token count and prefix, eager: what the simulation needs beside decode."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import torch
+from torch import Tensor
+
+from services.capture.attention.base import DecodeAttention
+from services.capture.attention.flash import FlashAttention
+from services.capture.attention.kv_cache import KvCache
+from services.capture.attention.prefill import PrefillAttention
+from services.capture.failures import TORCH_ERRORS, failure_of
+from services.capture.readings import PrefillReading, SizeFailure, Timing
+from services.capture.timing import make_clock, rounds, synchronize
+from workloads.models.decoder import Decoder
+
+
+class PrefillBench:
+    """Times prefills of one prompt; one KV cache of the longest prompt serves all.
+
+    Args:
+        backend: decode backend of the session; prefill uses flash where decode does.
+    """
+
+    def __init__(self, decoder: Decoder, backend: type[DecodeAttention], *, longest: int, iterations: int) -> None:
+        self.decoder, self.iterations = decoder, iterations
+        self.flash = backend is FlashAttention
+        self.cache = KvCache(decoder.config, rows=1, capacity=longest, dtype=decoder.dtype, device=decoder.device)
+        self.cache.randomise(0)
+        self.clock = make_clock(decoder.device)
+
+    @torch.inference_mode()
+    def prefill(self, tokens: Tensor, prefix_tokens: int) -> Tensor:
+        """Process the tokens of one prompt behind `prefix_tokens` cached ones: the next token, int64 [1]."""
+        count = len(tokens)
+        attention = PrefillAttention(self.cache, tokens=count, prefix_tokens=prefix_tokens, flash=self.flash)
+        positions = torch.arange(prefix_tokens, prefix_tokens + count, device=self.decoder.device)
+        hidden = self.decoder(tokens.to(self.decoder.device, non_blocking=True), positions, attention)
+        return self.decoder.logits(hidden[-1:]).argmax(dim=-1)
+
+    def time(
+        self, counts: tuple[int, ...], prefix_tokens: int, *, repeats: int, seed: int
+    ) -> Generator[int, None, tuple[list[PrefillReading], list[SizeFailure]]]:
+        """Time every token count at one prefix; yields the count that comes next."""
+        generator = torch.Generator().manual_seed(seed)
+        prompt = torch.randint(self.decoder.config.vocab_size, (max(counts),), generator=generator)
+        readings, failures = [], []
+        for count in counts:
+            tokens = prompt[:count].pin_memory() if self.decoder.device.type == "cuda" else prompt[:count]
+            try:
+                timing = yield from self._time_one(tokens, prefix_tokens, repeats)
+            except TORCH_ERRORS as error:
+                failures.append(failure_of(count, error))
+                continue
+            readings.append(PrefillReading(count, prefix_tokens, timing.step_ms, timing.spread_ms))
+        return readings, failures
+
+    def _time_one(self, tokens: Tensor, prefix_tokens: int, repeats: int) -> Generator[int, None, Timing]:
+        def measure(_: int) -> list[tuple[float, float]]:
+            samples = []
+            for _ in range(self.iterations):
+                synchronize(self.decoder.device)
+                for mark in (0, 1):
+                    self.clock.mark(mark)
+                self.prefill(tokens, prefix_tokens)
+                for mark in (2, 3):
+                    self.clock.mark(mark)
+                samples.append(self.clock.read())
+            return samples
+
+        self.prefill(tokens, prefix_tokens)  # the first run of a shape loads kernels
+        timings = yield from rounds((len(tokens),), measure, repeats=repeats, seed=0)
+        return timings[len(tokens)]

@@ -1,0 +1,149 @@
+"""Merge what fresh starts measured into one CostProfile. No torch here."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from services.capture.readings import SizeFailure, SizeReading, StartReport
+from services.capture.spec import MeasureSpec
+from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
+from workloads.arrays import F64
+from workloads.errors import MeasurementFailed
+
+FAMILIES = {"full": "decode_full", "eager": "decode_eager"}
+
+
+def build_profile(
+    spec: MeasureSpec,
+    reports: Sequence[StartReport],
+    failures: tuple[SizeFailure, ...] = (),
+    *,
+    command: str | None = None,
+) -> CostProfile:
+    """Medians over starts; `spread_ms` is the standard deviation of the starts' medians, unknown with one start.
+
+    Raises:
+        MeasurementFailed: no start measured any size.
+    """
+    if not any(report.readings for report in reports):
+        raise MeasurementFailed("no start measured any size")
+    first = reports[0]
+    return CostProfile(
+        name=profile_name(str(first.device["name"]), str(first.model["name"])),
+        families={FAMILIES[spec.strategy]: _family(spec, reports)},
+        prefill=_prefill(reports),
+        device=dict(first.device),
+        model=dict(first.model),
+        software=dict(first.software) | {"measurement": _protocol(spec, reports, failures)},
+        recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        starts=len(reports),
+    )
+
+
+def profile_name(device: str, model: str) -> str:
+    """`h200-llama-3.1-8b` for NVIDIA H200 and llama-3.1-8b."""
+    short = re.sub(r"^(NVIDIA|AMD)\s+|\s+(HBM3e?|SXM\d?|PCIe)\b.*$", "", device)
+    return f"{re.sub(r'[^a-z0-9.]+', '-', short.lower()).strip('-')}-{model}"
+
+
+def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
+    by_size: dict[int, list[SizeReading]] = {}
+    for report in reports:
+        for reading in report.readings:
+            by_size.setdefault(reading.size, []).append(reading)
+    sizes = sorted(by_size)
+
+    def column(value: Callable[[SizeReading], float | None]) -> F64:
+        return np.array([_median([value(reading) for reading in by_size[size]]) for size in sizes])
+
+    def marginal(of: Callable[[StartReport, int], float | None]) -> F64:
+        return np.array([_median([of(report, size) for report in reports]) for size in sizes])
+
+    graphs = spec.strategy != "eager"
+    models = [report.step_model for report in reports if report.step_model is not None]
+    return FamilyCost(
+        unit="requests",
+        sizes=np.array(sizes, dtype=np.int64),
+        step_ms=column(lambda r: r.timing.step_ms),
+        replay_ms=column(lambda r: r.timing.run_ms if graphs else None),
+        fallback_ms=column(lambda r: r.fallback.step_ms if r.fallback else None),
+        spread_ms=np.array([_spread([r.timing.step_ms for r in by_size[size]]) for size in sizes]),
+        capture_s=marginal(lambda report, size: report.marginal_s.get(size)),
+        memory_mib=marginal(lambda report, size: report.marginal_mib.get(size)),
+        starts=np.array([len(by_size[size]) for size in sizes], dtype=np.int64),
+        context_tokens=1.0,
+        attention_ms_per_mtoken=_known([model.attention_ms_per_mtoken for model in models]),
+        row_ms=_known([model.row_ms for model in models]),
+        pool_mib=_known([report.pool_mib for report in reports]),
+        capture_fixed_s=_known([report.fixed_s for report in reports]),
+        lm_head_in_graph=spec.lm_head_in_graph if graphs else None,
+    )
+
+
+def _prefill(reports: Sequence[StartReport]) -> PrefillCost | None:
+    times: dict[tuple[int, int], list[float]] = {}
+    for report in reports:
+        for reading in report.prefill:
+            times.setdefault((reading.tokens, reading.prefix_tokens), []).append(reading.step_ms)
+    if not times:
+        return None
+    keys = sorted(times, key=lambda key: (key[1], key[0]))
+    return PrefillCost(
+        tokens=np.array([tokens for tokens, _ in keys], dtype=np.float64),
+        prefix_tokens=np.array([prefix for _, prefix in keys], dtype=np.float64),
+        step_ms=np.array([round(statistics.median(times[key]), 5) for key in keys]),
+    )
+
+
+def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple[SizeFailure, ...]) -> dict[str, Any]:
+    """How it was measured and what it leaves unexplained, as plain values for the file."""
+    models = [report.step_model for report in reports if report.step_model is not None]
+    samples = [sample for report in reports for sample in report.device_log]
+    readings = [reading for report in reports for reading in report.readings]
+    return {
+        "strategy": spec.strategy,
+        "repeats": spec.repeats,
+        "iterations": spec.iterations,
+        "warmup": spec.warmup,
+        "seed": spec.seed,
+        "seconds_per_start": [round(report.seconds, 1) for report in reports],
+        "first_launch_ms": round(_known([reading.preparation.first_launch_s * 1e3 for reading in readings]), 3),
+        "same_as_eager_share": round(statistics.mean(reading.check.same_as_eager for reading in readings), 3),
+        "largest_logit_error": max(reading.check.error for reading in readings),
+        "step_model": [
+            {
+                "attention_ms_per_mtoken": round(model.attention_ms_per_mtoken, 4),
+                "row_ms": round(model.row_ms, 6),
+                "worst_residual_share": round(model.worst_residual_share, 4),
+                "points": [_rounded(dataclasses.asdict(point)) for point in model.points],
+            }
+            for model in models
+        ],
+        "failures": [dataclasses.asdict(failure) for failure in failures],
+        "device_log": [_rounded(dataclasses.asdict(sample)) for sample in samples],
+    }
+
+
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: round(value, 4) if isinstance(value, float) else value for key, value in values.items()}
+
+
+def _median(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), 5) if known else float("nan")
+
+
+def _known(values: Sequence[float]) -> float:
+    return round(statistics.median(values), 6) if values else 0.0
+
+
+def _spread(values: Sequence[float]) -> float:
+    return round(statistics.stdev(values), 5) if len(values) > 1 else float("nan")

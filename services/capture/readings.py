@@ -1,0 +1,198 @@
+"""What one start measured: plain values that cross processes. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from workloads.errors import CaptuneError
+
+Phase = Literal["start", "build", "capture", "check", "time", "fallback", "step_model", "prefill", "done"]
+
+FailureKind = Literal["out_of_memory", "refused", "wrong_result", "device_error", "worker_died"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One line of progress.
+
+    Attributes:
+        phase: what is being done; `done` of `total` units of this phase are finished.
+        size: the size (or prefill tokens) that comes next or was just finished; None where none is concerned.
+        start: 0-based start, of `starts`.
+        seconds, memory_mib: of the finished size, in phase `capture`.
+    """
+
+    phase: Phase
+    done: int
+    total: int
+    size: int | None = None
+    start: int = 0
+    starts: int = 1
+    seconds: float | None = None
+    memory_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Seconds to make one size runnable. `record_s` includes instantiation; the first launch stands apart."""
+
+    warmup_s: float
+    record_s: float
+    first_launch_s: float
+
+    @property
+    def capture_s(self) -> float:
+        """What an engine's start pays: warm-up and record."""
+        return self.warmup_s + self.record_s
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Medians over rounds of medians over iterations.
+
+    Attributes:
+        step_ms: the whole step: copy inputs in, pad, plan, run, slice and sample.
+        run_ms: the run alone (replay, or eager forward).
+        spread_ms: standard deviation of step_ms over rounds.
+    """
+
+    step_ms: float
+    run_ms: float
+    spread_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Outcome of the correctness check of one size.
+
+    Attributes:
+        rows: real rows; the rest was padding.
+        same_as_eager: bitwise, at the same padded size.
+        error, eager_error: largest absolute error of the logits against the higher-precision reference.
+    """
+
+    rows: int
+    same_as_eager: bool
+    error: float
+    eager_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class SizeReading:
+    """One size of one start. `memory_mib` is the driver's delta while this size was captured."""
+
+    size: int
+    preparation: Preparation
+    memory_mib: float
+    reserved_mib: float
+    timing: Timing
+    fallback: Timing | None
+    check: Check
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFailure:
+    """A size without numbers, and why."""
+
+    size: int
+    kind: FailureKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillReading:
+    tokens: int
+    prefix_tokens: int
+    step_ms: float
+    spread_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepModelPoint:
+    """One measured step with real context: `rows` of `bucket` rows real, each with `context_tokens`.
+
+    Attributes:
+        extra_ms: measured step minus g(bucket).
+        residual_ms: measured minus modelled step.
+    """
+
+    bucket: int
+    rows: int
+    context_tokens: int
+    step_ms: float
+    extra_ms: float
+    residual_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    """step = g(bucket) + a x KV tokens + h x rows, fitted by least squares with a, h >= 0."""
+
+    attention_ms_per_mtoken: float
+    row_ms: float
+    points: tuple[StepModelPoint, ...]
+
+    @property
+    def worst_residual_share(self) -> float:
+        """Largest |residual| / measured step; 0 without points."""
+        return max((abs(point.residual_ms) / point.step_ms for point in self.points), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """Clocks and power at one moment, as NVML reports them."""
+
+    at: Phase
+    sm_mhz: int
+    memory_mhz: int
+    power_w: float
+    temperature_c: int
+    throttle_reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartReport:
+    """Everything one fresh process measured.
+
+    Attributes:
+        readings: by size, increasing.
+        pool_mib, fixed_s: what the ladder's first capture cost beyond a marginal one.
+        device, model, software: provenance as plain values.
+        attention: backend of the decode attention.
+    """
+
+    readings: tuple[SizeReading, ...]
+    failures: tuple[SizeFailure, ...]
+    prefill: tuple[PrefillReading, ...]
+    step_model: StepModel | None
+    pool_mib: float
+    fixed_s: float
+    marginal_mib: Mapping[int, float]
+    marginal_s: Mapping[int, float]
+    device: Mapping[str, Any]
+    model: Mapping[str, Any]
+    software: Mapping[str, Any]
+    attention: str
+    seconds: float
+    device_log: tuple[DeviceSample, ...] = field(default=())
+
+    def step_ms(self) -> dict[int, float]:
+        """{size: whole step, ms}."""
+        return {reading.size: reading.timing.step_ms for reading in self.readings}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailure:
+    """Why a worker ended without a report.
+
+    Attributes:
+        error: the error itself where it is one of ours.
+        trace: the worker's traceback, for the log.
+    """
+
+    kind: FailureKind
+    message: str
+    error: CaptuneError | None = None
+    trace: str = ""

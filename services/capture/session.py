@@ -1,0 +1,316 @@
+"""CaptureSession: one fresh process measures one model, from building it to the last prefill.
+
+The session is a generator: it yields `Progress` and returns a `StartReport`. A size that fails is a record in the
+report and costs only itself; a lost device ends the session.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+import torch
+
+from services.capture.attention.base import DecodeAttention
+from services.capture.attention.choose import choose_attention
+from services.capture.attention.kv_cache import rounded
+from services.capture.correctness import check_size
+from services.capture.decode_step import Batch, DecodeStep
+from services.capture.device_log import DeviceLog
+from services.capture.failures import TORCH_ERRORS, failure_of
+from services.capture.memory import make_meter, split_first
+from services.capture.prefill import PrefillBench
+from services.capture.provenance import device_facts, model_facts, software_facts
+from services.capture.readings import (
+    Check,
+    Phase,
+    PrefillReading,
+    Preparation,
+    Progress,
+    SizeFailure,
+    SizeReading,
+    StartReport,
+    StepModel,
+    Timing,
+)
+from services.capture.spec import MeasureSpec
+from services.capture.step_model import fit, plan_points
+from services.capture.strategies.base import Strategy
+from services.capture.strategies.choose import make_strategy
+from services.capture.strategies.eager import EagerStrategy
+from services.capture.timing import Measure, make_clock, rounds, synchronize
+from workloads.errors import MeasurementFailed, Unavailable
+from workloads.models.weights import build_decoder
+
+Steps = Generator[Progress, None, None]
+
+BASE_CAPACITY = 16  # tokens per row while g is measured: rows have length one, checks use all of it
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of a spec.
+
+    Raises:
+        Unavailable: CUDA is asked for and absent.
+    """
+    cuda = torch.cuda.is_available()
+    if name == "cuda" and not cuda:
+        raise Unavailable("no CUDA device here; use --device cpu for a small CPU profile", field="device")
+    return torch.device("cuda", torch.cuda.current_device()) if cuda and name != "cpu" else torch.device("cpu")
+
+
+class CaptureSession:
+    """State of one start. Use once: `report = yield from CaptureSession(spec).run()`."""
+
+    def __init__(self, spec: MeasureSpec, *, start: int = 0) -> None:
+        self.spec, self.start = spec, start
+        self.device = resolve_device(spec.device)
+        self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
+        if self.device.type == "cuda":
+            torch.backends.cuda.enable_cudnn_sdp(False)  # it builds a plan per shape, which would count as capture
+        self.meter = make_meter(self.device)
+        self.clock = make_clock(self.device)
+        self.log = DeviceLog(self.device)
+        self.failures: list[SizeFailure] = []
+        self.prepared: dict[int, tuple[Preparation, float, float]] = {}
+        self.checks: dict[int, Check] = {}
+
+    def run(self) -> Generator[Progress, None, StartReport]:
+        """Measure everything of the spec, in the order capture, check, time, step model, prefill.
+
+        Raises:
+            BadInput: the model cannot be built.
+            MeasurementFailed: the device was lost, or no size could be measured.
+        """
+        began_s = time.perf_counter()
+        spec = self.spec
+        yield self._progress("build", 0, 1)
+        self.decoder = build_decoder(
+            spec.model, positions=spec.positions, device=self.device, dtype=self.dtype, seed=spec.seed
+        )
+        self.backend: type[DecodeAttention] = choose_attention(self.decoder.config, self.dtype, self.device)
+        step = self._decode_step(spec.largest, BASE_CAPACITY)
+        self.log.sample("build")
+        ladder = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
+        above = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
+        owner = {size: ladder for size in spec.sizes} | {size: above for size in spec.fallback_sizes}
+        yield from self._capture(owner)
+        yield from self._check(step, owner)
+        timings = yield from self._time("time", step, owner, spec.repeats)
+        fallback = yield from self._fallback(step, timings)
+        for strategy in (ladder, above):
+            strategy.close()
+        del step, ladder, above, owner
+        model = yield from self._step_model(timings)
+        prefill = yield from self._prefill()
+        self.log.sample("done")
+        report = self._report(timings, fallback, model, prefill, time.perf_counter() - began_s)
+        self.log.close()
+        yield self._progress("done", 1, 1)
+        return report
+
+    def _decode_step(self, rows: int, capacity: int) -> DecodeStep:
+        head = self.spec.lm_head_in_graph
+        return DecodeStep(
+            self.decoder, self.backend, rows=rows, capacity=capacity, lm_head_in_graph=head, seed=self.spec.seed
+        )
+
+    def _capture(self, owner: dict[int, Strategy]) -> Steps:
+        """Ladder first, then the sizes above it, each group largest first."""
+        order = [*sorted(self.spec.sizes, reverse=True), *sorted(self.spec.fallback_sizes, reverse=True)]
+        for done, size in enumerate(order):
+            yield self._progress("capture", done, len(order), size)
+            before_mib, before_reserved_mib = self.meter.used_mib(), self.meter.reserved_mib()
+            try:
+                preparation = owner[size].prepare(size)
+            except TORCH_ERRORS as error:
+                self.failures.append(failure_of(size, error))
+                continue
+            memory_mib = self.meter.used_mib() - before_mib
+            self.prepared[size] = (preparation, memory_mib, self.meter.reserved_mib() - before_reserved_mib)
+            finished = self._progress("capture", done + 1, len(order), size)
+            yield replace(finished, seconds=preparation.capture_s, memory_mib=memory_mib)
+
+    def _check(self, step: DecodeStep, owner: dict[int, Strategy]) -> Steps:
+        sizes = sorted(self.prepared)
+        for done, size in enumerate(sizes):
+            yield self._progress("check", done, len(sizes), size)
+            try:
+                self.checks[size] = check_size(step, owner[size], size, seed=self.spec.seed)
+            except TORCH_ERRORS as error:
+                self.failures.append(failure_of(size, error))
+        if not self.checks:
+            reasons = "; ".join(f"{failure.size}: {failure.message}" for failure in self.failures[:3])
+            raise MeasurementFailed(f"no size could be measured ({reasons})")
+
+    def _time(
+        self, phase: Phase, step: DecodeStep, owner: dict[int, Strategy], repeats: int
+    ) -> Generator[Progress, None, dict[int, Timing]]:
+        """Whole steps with every row real and of length one: pure g."""
+        sizes = sorted(self.checks)
+        batches = {size: step.batch(size, context_tokens=1, seed=size) for size in sizes}
+
+        def measure(size: int) -> list[tuple[float, float]]:
+            return self._iterate(step, owner[size], batches[size], size)
+
+        self.log.sample(phase)
+        timings = yield from self._rounds(phase, sizes, measure, repeats)
+        self.log.sample(phase)
+        return timings
+
+    def _fallback(self, step: DecodeStep, timings: dict[int, Timing]) -> Generator[Progress, None, dict[int, Timing]]:
+        """Eager steps on the same scope; fewer rounds, since they are slow and their spread is the host's."""
+        if not self.spec.measure_fallback:
+            return {}
+        if self.spec.strategy == "eager":
+            return timings
+        eager = EagerStrategy(step)
+        for size in sorted(self.checks, reverse=True):
+            eager.prepare(size)
+        repeats = max(3, self.spec.repeats // 2)
+        result = yield from self._time("fallback", step, dict.fromkeys(self.checks, eager), repeats)
+        eager.close()
+        return result
+
+    def _rounds(
+        self, phase: Phase, keys: Sequence[int], measure: Measure, repeats: int
+    ) -> Generator[Progress, None, dict[int, Timing]]:
+        timed = rounds(keys, measure, repeats=repeats, seed=self.spec.seed + self.start)
+        done = 0
+        while True:
+            try:
+                key = next(timed)
+            except StopIteration as finished:
+                result: dict[int, Timing] = finished.value
+                return result
+            yield self._progress(phase, done, repeats * len(keys), key)
+            done += 1
+
+    @torch.inference_mode()
+    def _iterate(self, step: DecodeStep, strategy: Strategy, batch: Batch, size: int) -> list[tuple[float, float]]:
+        """One untimed and `iterations` timed steps of a batch in a bucket, the device idle before each."""
+        samples = []
+        for _ in range(1 + self.spec.iterations):
+            synchronize(self.device)
+            self.clock.mark(0)
+            step.load(batch, size)
+            self.clock.mark(1)
+            strategy.run(size)
+            self.clock.mark(2)
+            step.finish(len(batch))
+            self.clock.mark(3)
+            samples.append(self.clock.read())
+        return samples[1:]
+
+    def _step_model(self, timings: dict[int, Timing]) -> Generator[Progress, None, StepModel | None]:
+        """Steps with real context in a few buckets, each over a KV cache of its own."""
+        spec = self.spec
+        self._free()
+        token_bytes = self.decoder.config.kv_values_per_token * self.dtype.itemsize
+        budget_bytes = min(spec.max_kv_gib * 2**30, 0.6 * self.meter.free_mib() * 2**20)
+        ladder = [size for size in spec.sizes if size in timings]
+        points = plan_points(ladder, spec.contexts, bytes_per_token=token_bytes, budget_bytes=budget_bytes)
+        measured: list[tuple[int, int, int, float]] = []
+        for done, (context, bucket) in enumerate(points):
+            yield self._progress("step_model", done, len(points), bucket)
+            try:
+                measured += self._context_point(context, bucket)
+            except TORCH_ERRORS as error:
+                self.failures.append(failure_of(bucket, error))
+            self._free()
+        if not measured:
+            return None
+        return fit({size: timing.step_ms for size, timing in timings.items()}, measured)
+
+    def _context_point(self, context: int, bucket: int) -> list[tuple[int, int, int, float]]:
+        """(bucket, rows, context, step ms) for every fill of one bucket."""
+        step = self._decode_step(bucket, rounded(context))
+        strategy = make_strategy(self.spec.strategy, step, self.device, warmup=self.spec.warmup)
+        try:
+            strategy.prepare(bucket)
+            rows = dict.fromkeys(max(1, round(fill * bucket)) for fill in self.spec.fills)
+            batches = {n: step.batch(n, context_tokens=context, seed=n) for n in rows}
+
+            def measure(n: int) -> list[tuple[float, float]]:
+                return self._iterate(step, strategy, batches[n], bucket)
+
+            timed = self._rounds("step_model", tuple(rows), measure, self.spec.repeats)
+            timings = _drain(timed)
+        finally:
+            strategy.close()
+        return [(bucket, n, context, timing.step_ms) for n, timing in timings.items()]
+
+    def _prefill(self) -> Generator[Progress, None, tuple[PrefillReading, ...]]:
+        spec = self.spec
+        if not spec.prefill_tokens:
+            return ()
+        self._free()
+        longest = max(spec.prefill_tokens) + max(spec.prefixes)
+        bench = PrefillBench(self.decoder, self.backend, longest=longest, iterations=1)
+        readings: list[PrefillReading] = []
+        total = len(spec.prefixes) * len(spec.prefill_tokens) * 3
+        done = 0
+        for prefix in spec.prefixes:
+            timed = bench.time(spec.prefill_tokens, prefix, repeats=3, seed=spec.seed)
+            while True:
+                try:
+                    tokens = next(timed)
+                except StopIteration as finished:
+                    found, failed = finished.value
+                    readings += found
+                    self.failures += failed
+                    break
+                yield self._progress("prefill", done, total, tokens)
+                done += 1
+        return tuple(readings)
+
+    def _report(
+        self,
+        timings: dict[int, Timing],
+        fallback: dict[int, Timing],
+        model: StepModel | None,
+        prefill: tuple[PrefillReading, ...],
+        seconds: float,
+    ) -> StartReport:
+        order = [size for size in sorted(self.spec.sizes, reverse=True) if size in self.prepared]
+        pool_mib, marginal_mib = split_first([self.prepared[size][1] for size in order])
+        fixed_s, marginal_s = split_first([self.prepared[size][0].capture_s for size in order])
+        above = [size for size in self.spec.fallback_sizes if size in self.prepared]
+        return StartReport(
+            readings=tuple(
+                SizeReading(size, *self.prepared[size], timings[size], fallback.get(size), self.checks[size])
+                for size in sorted(timings)
+            ),
+            failures=tuple(self.failures),
+            prefill=prefill,
+            step_model=model,
+            pool_mib=pool_mib,
+            fixed_s=fixed_s,
+            marginal_mib=dict(zip(order, marginal_mib, strict=True)) | {n: self.prepared[n][1] for n in above},
+            marginal_s=dict(zip(order, marginal_s, strict=True)) | {n: self.prepared[n][0].capture_s for n in above},
+            device=device_facts(self.device, self.log),
+            model=model_facts(self.spec.model, self.decoder),
+            software=software_facts(self.device, self.log, self.backend.name),
+            attention=self.backend.name,
+            seconds=seconds,
+            device_log=tuple(self.log.samples),
+        )
+
+    def _progress(self, phase: Phase, done: int, total: int, size: int | None = None) -> Progress:
+        return Progress(phase, done, total, size, self.start, self.spec.starts)
+
+    def _free(self) -> None:
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _drain(timed: Generator[Progress, None, dict[int, Timing]]) -> dict[int, Timing]:
+    while True:
+        try:
+            next(timed)
+        except StopIteration as finished:
+            result: dict[int, Timing] = finished.value
+            return result

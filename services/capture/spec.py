@@ -1,0 +1,150 @@
+"""MeasureSpec: everything a measurement depends on, and the sizes that are measured when nobody says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from workloads.arrays import as_sizes
+from workloads.errors import BadUsage
+
+Strategy = Literal["full", "eager"]
+Device = Literal["auto", "cuda", "cpu"]
+
+CPU_SIZES = (1, 2, 4, 8, 16, 24, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSpec:
+    """One measurement job. `default_spec` fills it for a device.
+
+    Attributes:
+        model: built-in name, `config.json` or folder.
+        sizes: decode sizes (requests) to prepare and time, increasing.
+        fallback_sizes: sizes above the ladder, up to what a scheduler may reach; measured the same way, in a
+            group (and memory pool) of their own, so that the ladder's pool is that of its own largest size.
+        prefill_tokens, prefixes: new tokens and cached tokens of the prefills to time.
+        contexts: tokens per row at which the attention and row terms are fitted; empty fits nothing.
+        fills: shares of a bucket that are real rows while these terms are fitted.
+        starts: fresh processes.
+        repeats, iterations: rounds over all sizes in random order, and timed steps of a size in one round.
+        warmup: forwards before a capture (SGLang two, vLLM one).
+        lm_head_in_graph: whether the output head is captured (SGLang) or run after the replay (vLLM).
+        measure_fallback: also time eager at every size.
+        max_kv_gib: most KV cache that the context points may allocate.
+    """
+
+    model: str
+    sizes: tuple[int, ...]
+    fallback_sizes: tuple[int, ...] = ()
+    prefill_tokens: tuple[int, ...] = ()
+    prefixes: tuple[int, ...] = (0,)
+    contexts: tuple[int, ...] = ()
+    fills: tuple[float, ...] = (1.0, 0.5)
+    starts: int = 2
+    repeats: int = 7
+    iterations: int = 3
+    warmup: int = 2
+    strategy: Strategy = "full"
+    device: Device = "auto"
+    seed: int = 0
+    lm_head_in_graph: bool = True
+    measure_fallback: bool = True
+    max_kv_gib: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            raise BadUsage("at least one size is needed", field="sizes")
+        for name in ("sizes", "fallback_sizes", "prefill_tokens", "contexts"):
+            object.__setattr__(self, name, tuple(int(n) for n in as_sizes(getattr(self, name), field=name)))
+        if set(self.sizes) & set(self.fallback_sizes):
+            raise BadUsage("a size is either in the ladder or above it", field="fallback_sizes")
+        for name in ("starts", "repeats", "iterations"):
+            if getattr(self, name) < 1:
+                raise BadUsage(f"must be at least 1, not {getattr(self, name)}", field=name)
+        if self.warmup < 0 or any(prefix < 0 for prefix in self.prefixes):
+            raise BadUsage("must not be negative", field="warmup" if self.warmup < 0 else "prefixes")
+        if self.strategy not in ("full", "eager"):
+            raise BadUsage(f"'{self.strategy}' is not a strategy, only full and eager", field="strategy")
+        if self.device not in ("auto", "cuda", "cpu"):
+            raise BadUsage(f"'{self.device}' is not a device, only auto, cuda and cpu", field="device")
+        if any(not 0 < fill <= 1 for fill in self.fills):
+            raise BadUsage("must be above 0 and at most 1", field="fills")
+
+    @property
+    def all_sizes(self) -> tuple[int, ...]:
+        return tuple(sorted(self.sizes + self.fallback_sizes))
+
+    @property
+    def largest(self) -> int:
+        return self.all_sizes[-1]
+
+    @property
+    def positions(self) -> int:
+        """Positions that the rotary table must hold."""
+        prefill = max(self.prefill_tokens, default=0) + max(self.prefixes, default=0)
+        return max(prefill, max(self.contexts, default=0), 16) + 16
+
+    def without(self, sizes: frozenset[int]) -> MeasureSpec:
+        """The same job without some sizes.
+
+        Raises:
+            BadUsage: no size is left.
+        """
+        keep = tuple(n for n in self.sizes if n not in sizes)
+        return replace(self, sizes=keep, fallback_sizes=tuple(n for n in self.fallback_sizes if n not in sizes))
+
+
+def default_sizes(largest: int = 512) -> tuple[int, ...]:
+    """Decode sizes of a full profile: every size to 64, every 4 to 256, every 8 above, up to `largest`."""
+    sizes = {*range(1, 65), *range(68, 257, 4), *range(264, largest + 1, 8), largest}
+    return tuple(sorted(size for size in sizes if size <= largest))
+
+
+def default_fallback_sizes(largest: int = 512) -> tuple[int, ...]:
+    """Sizes above the ladder up to twice its end, every eighth of it at first: 576 .. 1024 above 512."""
+    factors = (1.125, 1.25, 1.5, 1.75, 2.0)
+    return tuple(sorted({int(largest * factor) for factor in factors if int(largest * factor) > largest}))
+
+
+def default_spec(model: str, *, cuda: bool, sizes: tuple[int, ...] | None = None) -> MeasureSpec:
+    """The job behind `profile measure`: the full protocol on a GPU, a small one on a CPU.
+
+    Args:
+        sizes: exactly these decode sizes; nothing above them is measured then.
+    """
+    if not cuda:
+        return MeasureSpec(
+            model=model,
+            sizes=sizes or CPU_SIZES,
+            fallback_sizes=() if sizes else (48, 64),
+            prefill_tokens=(8, 32, 128),
+            prefixes=(0, 64),
+            contexts=(32, 128, 256),
+            repeats=5,
+            warmup=1,
+            device="cpu",
+            max_kv_gib=0.25,
+        )
+    return MeasureSpec(
+        model=model,
+        sizes=sizes or default_sizes(),
+        fallback_sizes=() if sizes else default_fallback_sizes(),
+        prefill_tokens=(128, 256, 512, 1024, 2048, 4096, 8192, 16384),
+        prefixes=(0, 2048),
+        contexts=(512, 2048, 8192),
+        device="cuda",
+    )
+
+
+def list_spec(base: MeasureSpec, sizes: tuple[int, ...]) -> MeasureSpec:
+    """The job that captures exactly `sizes`, in the engine's order, and times their steps; nothing else."""
+    return replace(
+        base,
+        sizes=sizes,
+        fallback_sizes=(),
+        prefill_tokens=(),
+        contexts=(),
+        starts=1,
+        measure_fallback=False,
+    )

@@ -1,0 +1,77 @@
+"""The same decode step in a higher precision, written plainly: what both eager and graph are judged against.
+
+It shares the weights with the decoder and nothing else: no fused kernel, no attention backend, no static buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from workloads.models.config import ModelConfig
+from workloads.models.decoder import Decoder, DecoderLayer
+from workloads.models.rope import frequencies
+
+PastOf = Callable[[int], tuple[Tensor, Tensor]]
+"""layer -> (keys, values) [n, capacity, kv_heads, D] as cached; entries at or after a row's position are ignored."""
+
+
+def reference_logits(decoder: Decoder, tokens: Tensor, positions: Tensor, past: PastOf, dtype: torch.dtype) -> Tensor:
+    """Logits of one new token per row.
+
+    Args:
+        tokens, positions: int64 [n]; row i attends to its `positions[i]` cached tokens and to itself.
+        dtype: float32 or float64; weights are converted where they are used, one at a time.
+
+    Returns:
+        [n, vocab] in `dtype`.
+    """
+    config = decoder.config
+    x = decoder.embedding[tokens].to(dtype)
+    angle = positions.to(dtype)[:, None, None] * frequencies(config).to(decoder.device, dtype)
+    for layer in decoder.layers:
+        assert isinstance(layer, DecoderLayer)
+        x = x + _attention(layer, config, _norm(x, layer.input_norm, config), angle, positions, past)
+        gate, up = (_norm(x, layer.inner_norm, config) @ layer.gate_up.to(dtype).t()).chunk(2, dim=-1)
+        x = x + (gate * torch.sigmoid(gate) * up) @ layer.down.to(dtype).t()
+    return _norm(x, decoder.final_norm, config) @ decoder.head.to(dtype).t()
+
+
+def _norm(x: Tensor, weight: Tensor, config: ModelConfig) -> Tensor:
+    scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + config.rms_norm_eps)
+    return x * scale * weight.to(x.dtype)
+
+
+def _rotate(x: Tensor, angle: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = angle.cos(), angle.sin()
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def _attention(
+    layer: DecoderLayer, config: ModelConfig, x: Tensor, angle: Tensor, positions: Tensor, past: PastOf
+) -> Tensor:
+    dtype, rows = x.dtype, len(x)
+    qkv = x @ layer.qkv.to(dtype).t()
+    if layer.qkv_bias is not None:
+        qkv = qkv + layer.qkv_bias.to(dtype)
+    heads, kv_heads = config.heads, config.kv_heads
+    query, key, value = qkv.view(rows, -1, config.head_dim).split((heads, kv_heads, kv_heads), dim=1)
+    if layer.head_norm is not None:
+        query = _norm(query, layer.head_norm[:heads], config)
+        key = _norm(key, layer.head_norm[heads:], config)
+    query, key = _rotate(query, angle), _rotate(key, angle)
+    old_key, old_value = past(layer.index)
+    keys = torch.cat((old_key.to(dtype), key[:, None]), dim=1)
+    values = torch.cat((old_value.to(dtype), value[:, None]), dim=1)
+    grouped = query.view(rows, kv_heads, heads // kv_heads, config.head_dim)
+    scores = torch.einsum("nkgd,nckd->nkgc", grouped, keys) / config.head_dim**0.5
+    capacity = old_key.shape[1]
+    seen = torch.arange(capacity + 1, device=x.device)[None] < positions[:, None]
+    seen[:, capacity] = True
+    scores = scores.masked_fill(~seen[:, None, None], float("-inf"))
+    attended = torch.einsum("nkgc,nckd->nkgd", scores.softmax(-1), values).reshape(rows, -1)
+    result = attended @ layer.output.to(dtype).t()
+    return result if layer.output_bias is None else result + layer.output_bias.to(dtype)

@@ -57,12 +57,12 @@ class CsvTable(Table):
         if not body.strip():
             return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         try:
+            # polars sizes a file by its first row, which may be blank or short in a block: give it a full one.
             frame = pl.read_csv(
-                body,
-                has_header=False,
+                self._delimiter.join(f"column_{i}" for i in range(len(self.names))).encode() + b"\n" + body,
                 separator=self._delimiter,
-                schema={f"column_{i}": pl.String for i in range(len(self.names))},
-                columns=sorted(set(wanted.values())),
+                infer_schema=False,
+                columns=[f"column_{index}" for index in sorted(set(wanted.values()))],
             )
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise self._locate(block, skip) from error

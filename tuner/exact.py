@@ -21,7 +21,7 @@ from tuner.programme import Problem, Programme, Resource, compile_problem, follo
 from workloads.arrays import F64, I32
 from workloads.errors import Infeasible
 
-__all__ = ["DEFAULT_MAX_LENGTH", "BestList", "Problem", "Resource", "Solution", "solve"]
+__all__ = ["DEFAULT_MAX_LENGTH", "BestList", "Problem", "Resource", "Solution", "floor_ms", "solve"]
 
 DEFAULT_MAX_LENGTH = 64
 Method = Literal["auto", "hull", "general"]
@@ -76,12 +76,11 @@ def solve(problem: Problem, max_length: int = DEFAULT_MAX_LENGTH, *, method: Met
         lists = _by_hull(programme, layers)
     else:
         lists = _by_windows(programme, layers)
-    floor_ms = _floor_ms(programme)
     solve_ms = (time.perf_counter() - begin) * 1e3
     if not lists:
         raise Infeasible(_why_none(programme, layers), field="max_length")
     front = tuple(BestList(k, _sizes(programme, chosen), programme.cost_ms(chosen)) for k, chosen in lists)
-    return Solution(front, floor_ms, optimal, gap, solve_ms)
+    return Solution(front, floor_ms(problem), optimal, gap, solve_ms)
 
 
 def _sizes(programme: Programme, chosen: list[int]) -> tuple[int, ...]:
@@ -115,14 +114,9 @@ def _by_windows(programme: Programme, layers: int) -> list[tuple[int, list[int]]
     return [(k, follow(choice, k)) for k in range(1, layers + 1) if value_ms[k, 0] < np.inf]
 
 
-def _floor_ms(programme: Programme) -> float:
-    """Least mean with any number of sizes; required sizes and engine rules still hold."""
-    problem = programme.problem
-    if problem.plain:
-        return float(hull_floor(programme.weight, programme.bucket_ms, programme.tail_ms))
-    free = programme
-    if problem.regret < np.inf or problem.resources:
-        free = compile_problem(replace(problem, regret=np.inf, resources=(), price_ms=None))
+def floor_ms(problem: Problem) -> float:
+    """Least mean with any number of sizes, without regret bound, budgets and prices; required sizes still hold."""
+    free = compile_problem(replace(problem, regret=np.inf, resources=(), price_ms=None))
     if free.problem.plain:
         return float(hull_floor(free.weight, free.bucket_ms, free.tail_ms))
     return float(least_ms(*free.general(np.zeros_like(free.price_ms)))[0])

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tuner.exact_kernels import TIE, window_starts
+from tuner.regret import best_by_size
 from workloads.arrays import F64, I32, I64, Bool
 from workloads.errors import BadInput
 
@@ -84,15 +85,13 @@ class Problem:
 
     def best_ms(self) -> F64:
         """Best time that a reference size could give every size 0..L: float64 [L + 1], inf where there is none."""
-        size = np.arange(len(self.fallback_ms), dtype=np.int64)
-        first = np.searchsorted(self.reference_sizes, size)
-        if not self.exact_only and self.max_padding_factor is None:
-            suffix = np.append(np.minimum.accumulate(self.reference_ms[::-1])[::-1], np.inf)
-            return suffix[first]
-        reach = size if self.exact_only else np.floor(size * (self.max_padding_factor or 1.0)).astype(np.int64)
-        stop = np.searchsorted(self.reference_sizes, reach, side="right")
-        pairs = zip(first, stop, strict=True)
-        return np.array([self.reference_ms[a:b].min() if b > a else np.inf for a, b in pairs])
+        return best_by_size(
+            self.reference_sizes,
+            self.reference_ms,
+            len(self.fallback_ms) - 1,
+            exact_only=self.exact_only,
+            max_padding_factor=self.max_padding_factor,
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,182 @@
+"""From a workload, a profile and a budget to the front of best lists: the domain's side of the exact solver."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tuner.budget import Budget
+from tuner.cost_profile import CostProfile, FamilyCost
+from tuner.dispatch import DispatchTable, FamilyDispatch
+from tuner.engines.base import AllowedSizes
+from tuner.exact import DEFAULT_MAX_LENGTH, BestList, Problem, Resource, floor_ms, solve
+from tuner.recommendation import FrontPoint, Objective
+from tuner.scorecard import admitted, list_regret
+from tuner.step_cost import capture_cost, step_cost, terms_ms
+from workloads.arrays import F64, I64, Bool
+from workloads.errors import BadInput
+from workloads.histogram import StepHistogram
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Best list for every length that meets the constraints.
+
+    Attributes:
+        floor_step_ms: least mean step time with any number of sizes, without regret bound and budgets.
+        optimal, gap, solve_ms: as in `tuner.exact.Solution`.
+    """
+
+    points: tuple[FrontPoint, ...]
+    floor_step_ms: float
+    optimal: bool
+    gap: float
+    solve_ms: float
+
+    def at(self, list_length: int) -> FrontPoint | None:
+        """The best list of at most that length; None where no such list meets the constraints."""
+        within = [point for point in self.points if point.list_length <= list_length]
+        return within[-1] if within else None
+
+
+def problem_of(
+    histogram: StepHistogram,
+    cost: FamilyCost,
+    *,
+    budget: Budget,
+    objective: Objective = "step",
+    allowed: AllowedSizes | None = None,
+    rule: FamilyDispatch | None = None,
+    reachable: int | None = None,
+) -> Problem:
+    """State the problem: measured, allowed sizes may be buckets; a size that the engine adds anyway always is one.
+
+    Args:
+        allowed: None admits every measured size.
+        rule: the engine's dispatch rule of the family, for its refusals; None refuses nothing.
+        reachable: largest size under the regret bound; None is the largest of the histogram.
+
+    Raises:
+        BadInput: the profile measured no size that may be captured, or a budget is set on a cost it does not know.
+    """
+    reach = reachable or histogram.largest
+    keep = admitted(cost, allowed)
+    required = np.array(allowed.required if allowed else (), dtype=np.int64)
+    reference = cost.sizes[keep]
+    sizes = np.union1d(reference, required).astype(np.int64)
+    if len(sizes) == 0:
+        raise BadInput("the profile measured no size that the engine would capture", field="families")
+    usable = _usable(cost, sizes, required, budget)
+    sizes = sizes[usable]
+    weights = histogram.steps * histogram.sizes if objective == "token" else histogram.steps
+    every: I64 = np.arange(max(reach, histogram.largest) + 1, dtype=np.int64)
+    return Problem(
+        histogram.sizes,
+        weights.astype(np.float64),
+        sizes,
+        cost.bucket_ms_at(sizes),
+        cost.fallback_ms_at(every),
+        reach,
+        reference,
+        cost.bucket_ms()[keep],
+        regret=budget.regret,
+        required=required,
+        exact_only=rule is not None and rule.exact_only,
+        max_padding_factor=None if rule is None else rule.max_padding_factor,
+        resources=_resources(cost, sizes, budget),
+    )
+
+
+def best_front(
+    histogram: StepHistogram,
+    profile: CostProfile,
+    family: str,
+    *,
+    budget: Budget,
+    objective: Objective = "step",
+    allowed: AllowedSizes | None = None,
+    rule: FamilyDispatch | None = None,
+    reachable: int | None = None,
+) -> Front:
+    """Solve for every length up to `budget.max_length` (64 by default, never more than the engine holds).
+
+    Raises:
+        BadInput, Infeasible, NotFound: see `problem_of`, `tuner.exact.solve` and `CostProfile.family`.
+    """
+    cost = profile.family(family)
+    problem = problem_of(
+        histogram, cost, budget=budget, objective=objective, allowed=allowed, rule=rule, reachable=reachable
+    )
+    solution = solve(problem, length_bound(budget, allowed))
+    terms = terms_ms(cost, histogram)
+    floor = solution.floor_ms if objective == "step" else floor_ms(replace(problem, weights=histogram.steps.copy()))
+    points = tuple(
+        _point(best, histogram, profile, family, terms, allowed, rule, problem.reachable) for best in solution.front
+    )
+    mean_terms = float(histogram.steps @ terms) / histogram.total_steps
+    return Front(points, floor + mean_terms, solution.optimal, solution.gap, solution.solve_ms)
+
+
+def length_bound(budget: Budget, allowed: AllowedSizes | None) -> int:
+    most = allowed.max_length if allowed is not None and allowed.max_length is not None else math.inf
+    return int(min(budget.max_length or DEFAULT_MAX_LENGTH, most))
+
+
+def _point(
+    best: BestList,
+    histogram: StepHistogram,
+    profile: CostProfile,
+    family: str,
+    terms: F64,
+    allowed: AllowedSizes | None,
+    rule: FamilyDispatch | None,
+    reachable: int,
+) -> FrontPoint:
+    buckets = np.array(best.sizes, dtype=np.int64)
+    own = FamilyDispatch(buckets) if rule is None else replace(rule, buckets=buckets, otherwise=None)
+    dispatch = DispatchTable({family: own})
+    step_ms = step_cost(profile, dispatch, family, histogram.sizes).ms + terms
+    rows = histogram.steps * histogram.sizes
+    capture_s, memory_mib = capture_cost(profile.family(family), best.sizes)
+    regret, _ = list_regret(profile, dispatch, family, reachable, allowed)
+    return FrontPoint(
+        best.list_length,
+        best.sizes,
+        float(histogram.steps @ step_ms) / histogram.total_steps,
+        float(rows @ step_ms / rows.sum()),
+        capture_s,
+        memory_mib,
+        regret,
+    )
+
+
+def _usable(cost: FamilyCost, sizes: I64, required: I64, budget: Budget) -> Bool:
+    """Candidates whose cost is known wherever a budget is set: bool [N]."""
+    usable = np.ones(len(sizes), dtype=np.bool_)
+    for limit, column, what in (
+        (budget.max_memory_mib, cost.memory_mib, "memory_mib"),
+        (budget.max_capture_s, cost.capture_s, "capture_s"),
+    ):
+        if limit is None:
+            continue
+        known = np.isin(sizes, cost.sizes[np.isfinite(column)])
+        if not known.any() or not known[np.isin(sizes, required)].all():
+            raise BadInput(
+                f"a budget is set, but the profile does not know {what} of the sizes it concerns", field=what
+            )
+        usable &= known
+    if not usable.any():
+        raise BadInput("the profile knows both memory_mib and capture_s of no size", field="memory_mib")
+    return usable
+
+
+def _resources(cost: FamilyCost, sizes: I64, budget: Budget) -> tuple[Resource, ...]:
+    at = np.minimum(np.searchsorted(cost.sizes, sizes), len(cost.sizes) - 1)
+    resources = []
+    if budget.max_memory_mib is not None:
+        resources.append(Resource("graph memory (MiB)", cost.memory_mib[at], cost.pool_mib, budget.max_memory_mib))
+    if budget.max_capture_s is not None:
+        resources.append(Resource("capture time (s)", cost.capture_s[at], cost.capture_fixed_s, budget.max_capture_s))
+    return tuple(resources)

@@ -1,0 +1,248 @@
+"""The one use case: a trace, a profile, an engine and a budget -> lists with evidence and a verdict.
+
+CLI, runner and API call `recommend` and nothing around it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from optuna.storages import BaseStorage
+
+from tuner import closed_loop, verdict
+from tuner.case import Case
+from tuner.closed_loop import ClosedLoop
+from tuner.cost_profile import CostProfile
+from tuner.front import Front
+from tuner.holdout import rehearse
+from tuner.recommendation import FrontPoint, Objective, Recommendation, Scorecard, Trial, TuneRequest
+from tuner.study import OnTrial, run_study
+from tuner.traffic import Observed, limits_of
+from tuner.verdict import Thresholds
+from workloads.errors import BadUsage
+from workloads.traces.records import RequestTrace
+
+NEAR_BEST_SHARE = 0.005
+"""Sizes beyond the shortest list within this share of the best step time buy nothing that a user would notice."""
+
+LEFT_OUT = (
+    "tensor parallelism: the profile is of one GPU unless it says otherwise",
+    "quantisation: step times are of the profile's own number format",
+    "prefill and mixed-step graphs: their lists stay the engine's",
+    "KV cache that fewer graphs may free: the engine's own rule decides, and it is not simulated here",
+)
+
+
+def recommend(
+    request: TuneRequest,
+    *,
+    storage: BaseStorage | None = None,
+    study_name: str | None = None,
+    on_trial: OnTrial | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Recommendation:
+    """Choose the capture list and say what it rests on. Equal requests give equal recommendations.
+
+    Args:
+        storage: Optuna's; a study found there under the name is resumed. None keeps the study in memory.
+        study_name: None derives one from the request, so that only an equal request resumes it.
+        on_trial: called after every trial, in order.
+        should_stop: asked before every trial; the answer then rests on the trials made so far.
+
+    Raises:
+        BadUsage: the engine captures no decode graph with these options.
+        BadInput, NotFound: profile and traffic do not fit; see `tuner.traffic.observe`.
+        Infeasible: no list meets the budget; says what would.
+    """
+    case = Case.of(request)
+    default = case.default_lists()
+    if not case.sizes_of(default):
+        raise BadUsage("these options switch CUDA graphs off, so there is no list to tune", field="set")
+    observed = case.observe(request.traffic, default)
+    front = case.front(observed)
+    trials = run_study(
+        case,
+        request.traffic,
+        observed,
+        trials=request.trials,
+        seed=request.seed,
+        storage=storage,
+        study_name=study_name or f"captune-{_fingerprint(request)}",
+        on_trial=on_trial,
+        should_stop=should_stop,
+    )
+    default_card = case.score(default, observed)
+    point = choose(front, default_card, request.objective)
+    lists = case.lists_of(point.sizes)
+    card = case.score(lists, observed)
+    holdout, held_out_steps = rehearse(case, request.traffic, request.holdout_share, point.list_length)
+    loop = None
+    if isinstance(request.traffic, RequestTrace):
+        loop = closed_loop.check(case, request.traffic, lists, observed)
+    thresholds = Thresholds()
+    judged = verdict.Judged(
+        tuned=card,
+        default=default_card,
+        holdout=holdout,
+        held_out_steps=held_out_steps,
+        default_report=observed.report,
+        closed_loop_report=None if loop is None else loop.first.report,
+        noise_share=verdict.noise_share(request.profile.family(observed.decode_family), observed.decode, thresholds),
+    )
+    decision, reasons = verdict.decide(judged, thresholds)
+    return Recommendation(
+        lists=lists,
+        scorecard=card,
+        default_lists=default,
+        default_scorecard=default_card,
+        verdict=decision,
+        reasons=reasons,
+        holdout=holdout,
+        evidence=_evidence(request, case, observed, front, trials, loop, judged, thresholds),
+        front=front.points,
+        trials=trials,
+        histogram={observed.decode_family: observed.decode.counts()},
+        serving=observed.report,
+    )
+
+
+def choose(front: Front, default: Scorecard, objective: Objective) -> FrontPoint:
+    """The shortest list that is no slower than the default and near the front's best.
+
+    Where that takes more than half of the default's sizes, the best list of half its length is taken, if it is no
+    slower than the default. Where no list is as fast as the default, the fastest is returned and the verdict decides.
+    """
+
+    def cost_ms(point: FrontPoint) -> float:
+        return point.mean_step_ms if objective == "step" else point.tpot_ms
+
+    default_ms = default.mean_step_ms if objective == "step" else default.tpot_ms
+    as_fast = float("inf") if default_ms is None else default_ms
+    best_ms = cost_ms(front.points[-1])
+    half = front.at(max(1, default.list_length // 2))
+    good = [p for p in front.points if cost_ms(p) <= as_fast and cost_ms(p) <= best_ms * (1 + NEAR_BEST_SHARE)]
+    if not good:
+        return next(p for p in front.points if cost_ms(p) == best_ms)
+    if half is not None and len(good[0].sizes) > len(half.sizes) and cost_ms(half) <= as_fast:
+        return half
+    return good[0]
+
+
+def _fingerprint(request: TuneRequest) -> str:
+    """Everything the study depends on, as 16 hex digits."""
+    parts = {
+        "trace": request.traffic.digest(),
+        "engine": request.engine.spec,
+        "options": repr(request.options),
+        "profile": _profile_digest(request.profile),
+        "serving": asdict(request.serving),
+        "budget": asdict(request.budget),
+        "objective": request.objective,
+        "seed": request.seed,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _profile_digest(profile: CostProfile) -> str:
+    digest = hashlib.sha256(profile.name.encode())
+    for name, cost in sorted(profile.families.items()):
+        digest.update(name.encode())
+        for column in (cost.sizes, cost.step_ms, cost.fallback_ms, cost.capture_s, cost.memory_mib):
+            digest.update(column.tobytes())
+    return digest.hexdigest()
+
+
+def _evidence(
+    request: TuneRequest,
+    case: Case,
+    observed: Observed,
+    front: Front,
+    trials: tuple[Trial, ...],
+    loop: ClosedLoop | None,
+    judged: verdict.Judged,
+    thresholds: Thresholds,
+) -> dict[str, Any]:
+    """What the recommendation rests on, as plain values."""
+    profile, serving = request.profile, request.serving
+    limits = limits_of(request.engine, request.options, serving)
+    return {
+        "trace": {
+            "name": request.trace_name,
+            "digest": request.traffic.digest(),
+            "kind": "requests" if isinstance(request.traffic, RequestTrace) else "steps",
+            "rows": len(request.traffic),
+            "decode_steps": observed.decode.total_steps,
+            "held_out_steps": judged.held_out_steps,
+            "origin": observed.decode.origin,
+        },
+        "engine": {"spec": request.engine.spec, "options": dict(request.raw_options), "notes": list(case.engine.notes)},
+        "serving": {
+            "policy": serving.policy or request.engine.policy,
+            "load": serving.load,
+            "engines": serving.engines,
+            "max_running": limits.max_running_requests,
+            "kv_tokens": limits.kv_tokens,
+            "reachable": observed.reachable,
+        },
+        "profile": _profile_evidence(profile),
+        "solver": {
+            "objective": request.objective,
+            "floor_step_ms": front.floor_step_ms,
+            "optimal": front.optimal,
+            "gap": front.gap,
+            "solve_ms": front.solve_ms,
+            "regret": request.budget.regret if request.budget.regret < float("inf") else None,
+            "best_study_ms": _best_ms(trials),
+        },
+        "study": {
+            "seed": request.seed,
+            "trials": len(trials),
+            "infeasible": sum(trial.state == "infeasible" for trial in trials),
+            "failed": sum(trial.state == "failed" for trial in trials),
+        },
+        "noise_share": judged.noise_share,
+        "thresholds": asdict(thresholds),
+        "closed_loop": None if loop is None else _loop_evidence(loop, observed),
+        "notes": list(observed.notes),
+        "left_out": list(LEFT_OUT),
+    }
+
+
+def _best_ms(trials: tuple[Trial, ...]) -> float | None:
+    values = [next(iter(trial.values.values())) for trial in trials if trial.state == "complete"]
+    return min(values, default=None)
+
+
+def _profile_evidence(profile: CostProfile) -> dict[str, Any]:
+    device = dict(profile.device or {})
+    where = device.get("name", "an unnamed device")
+    when = f" on {profile.recorded_at}" if profile.recorded_at else ""
+    return {
+        "name": profile.name,
+        "device": device,
+        "model": dict(profile.model or {}),
+        "software": dict(profile.software or {}),
+        "recorded_at": profile.recorded_at,
+        "starts": profile.starts,
+        "basis": f"recorded on {where}{when}, not measured here",
+    }
+
+
+def _loop_evidence(loop: ClosedLoop, before: Observed) -> dict[str, Any]:
+    after, default = loop.first.report, before.report
+    return {
+        "mean_sizes": list(loop.mean_sizes),
+        "shift": loop.shift,
+        "rounds": len(loop.sizes),
+        "lists": [list(sizes) for sizes in loop.sizes],
+        "converged": loop.converged,
+        "tpot_mean_ms": None if after is None else after.tpot_mean_ms,
+        "default_tpot_mean_ms": None if default is None else default.tpot_mean_ms,
+        "throughput_tokens_per_s": None if after is None else after.throughput_tokens_per_s,
+        "default_throughput_tokens_per_s": None if default is None else default.throughput_tokens_per_s,
+        "overloaded": None if after is None else after.overloaded,
+    }

@@ -10,12 +10,15 @@ from workloads.compiled import compiled
 def curve_ms(tokens: int, curve_tokens: F64, curve_times_ms: F64) -> float:
     """Milliseconds of a prefill of `tokens` without prefix.
 
-    Linear between points, proportional below the first (and everywhere with one point), last slope (never falling)
-    above the last.
+    Linear between points; no faster than the first point below it, as reading the weights takes what it takes; last
+    slope (never falling; proportional with one point) above the last.
     """
-    time_ms: float = tokens * curve_times_ms[0] / curve_tokens[0]
+    time_ms: float = curve_times_ms[0]
     points = len(curve_tokens)
-    if tokens <= curve_tokens[0] or points == 1:
+    if tokens <= curve_tokens[0]:
+        return time_ms
+    if points == 1:
+        time_ms *= tokens / curve_tokens[0]
         return time_ms
     low, high = 0, points - 1
     while high - low > 1:

@@ -9,7 +9,7 @@ event to event. What they share:
   that does not fit into an empty cache is rejected and counted.
 - Prefill makes the first token; output_tokens - 1 decode steps follow.
 - Times are those of `StepTime`: decode_ms[n] + a x KV + h x n for n decode rows; prefill curve + prefix term for a
-  prefill step; for a mixed step the prefill time + a x KV + h x n of its decode rows.
+  prefill step; for a mixed step the curve over all its tokens + prefix term + a x KV + h x n of its decode rows.
 - A row's kv_tokens are the real KV tokens that its decode rows attend to, what the `a` term prices (0 for a step that
   only prefills).
 """

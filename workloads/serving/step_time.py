@@ -2,7 +2,7 @@
 
 decode step = decode_ms[n] + attention_ms_per_token x real KV tokens + row_ms x real rows
 prefill     = curve(new tokens) + prefix_ms_per_token2 x new tokens x prefix tokens
-mixed step  = prefill(chunk tokens) + the decode rows' attention and row terms
+mixed step  = curve(all tokens of the step) + the prefix term + the decode rows' attention and row terms
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StepTime:
         attention_ms_per_token: milliseconds per real KV token that a step attends to.
         row_ms: milliseconds per real row.
         prefill_tokens, prefill_ms: float64 [P], the measured prefill curve without prefix, tokens increasing;
-            linear between points, proportional below the first, last slope above the last. Empty where unknown:
+            linear between points, the first point's time below it, last slope above the last. Empty where unknown:
             then only the decode policy can run.
         prefix_ms_per_token2: milliseconds per (new token x prefix token).
     """

@@ -117,7 +117,7 @@ def vllm_kernel(
         if new_tokens > 0:
             steps = 1
             span_ms = (
-                curve_ms(new_tokens, curve_tokens, curve_times_ms)
+                curve_ms(running + new_tokens, curve_tokens, curve_times_ms)
                 + prefix_ms * prefix_work
                 + attention_ms * kv_tokens
                 + row_ms * running

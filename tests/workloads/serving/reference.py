@@ -88,11 +88,13 @@ class Reference:
     def rows_ms(self, rows: list[Request]) -> float:
         return self.time.attention_ms_per_token * self.kv_of(rows) + self.time.row_ms * len(rows)
 
-    def prefill_ms(self, chunks: list[tuple[Request, int]]) -> float:
-        tokens = sum(new for _, new in chunks)
+    def prefill_ms(self, chunks: list[tuple[Request, int]], decode_rows: int = 0) -> float:
+        tokens = decode_rows + sum(new for _, new in chunks)
         work = sum(new * request.prefilled for request, new in chunks)
         x, y = self.time.prefill_tokens, self.time.prefill_ms
-        if len(x) == 1 or tokens <= x[0]:
+        if tokens <= x[0]:
+            plain = y[0]
+        elif len(x) == 1:
             plain = tokens * y[0] / x[0]
         elif tokens > x[-1]:
             plain = y[-1] + max(0.0, (y[-1] - y[-2]) / (x[-1] - x[-2])) * (tokens - x[-1])
@@ -181,7 +183,8 @@ class Reference:
             room -= new
         if chunks:
             size = len(rows) + sum(new for _, new in chunks)
-            self.finish_step(rows, chunks, "decode_piecewise", size, self.prefill_ms(chunks) + self.rows_ms(rows))
+            step_ms = self.prefill_ms(chunks, len(rows)) + self.rows_ms(rows)
+            self.finish_step(rows, chunks, "decode_piecewise", size, step_ms)
         else:
             step_ms = self.time.decode_ms[len(rows)] + self.rows_ms(rows)
             self.finish_step(rows, [], "decode_full", len(rows), step_ms)

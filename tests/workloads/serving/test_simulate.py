@@ -93,20 +93,20 @@ def test_littles_law() -> None:
 
 
 def test_a_single_request_by_hand() -> None:
-    """Prompt 10, outputs 4: prefill 5 ms, then three steps of 2 + 0.5 x (11, 12, 13) + 1 ms."""
+    """Prompt 10, outputs 4: prefill 10 ms (no faster than 20 tokens), then three steps of 2 + 0.5 x (11, 12, 13) + 1 ms."""
     trace = RequestTrace(np.zeros(1), np.array([10]), np.array([4]))
     cost = StepTime(np.array([0.0, 2.0]), 0.5, 1.0, np.array([20.0]), np.array([10.0]))
     simulation = simulate(trace, "sglang", SchedulerLimits(1), cost)
     assert simulation.steps.size.tolist() == [10, 1]
     assert simulation.steps.steps.tolist() == [1, 3]
-    assert simulation.steps.step_ms.tolist() == pytest.approx([5.0, 9.0])
+    assert simulation.steps.step_ms.tolist() == pytest.approx([10.0, 9.0])
     assert simulation.steps.kv_tokens.tolist() == pytest.approx([0.0, 12.0])
     report = simulation.report
-    assert report.makespan_s == pytest.approx(0.032)
-    assert report.ttft_p50_s == pytest.approx(0.005)
+    assert report.makespan_s == pytest.approx(0.037)
+    assert report.ttft_p50_s == pytest.approx(0.010)
     assert report.tpot_mean_ms == pytest.approx(9.0)
     assert report.utilisation == pytest.approx(1.0)
-    assert report.throughput_tokens_per_s == pytest.approx(3 / 0.032)
+    assert report.throughput_tokens_per_s == pytest.approx(3 / 0.037)
     assert report.share_at_cap == 1.0
 
 

@@ -1,0 +1,104 @@
+"""`captune audit`: what an engine does today with its capture list, read from a log or a trace; no profile needed."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from services.cli.context import output
+from services.cli.options import (
+    Columns,
+    EngineName,
+    Engines,
+    Format,
+    Json,
+    KvTokens,
+    Load,
+    MaxRunning,
+    Policy,
+    ProfileName,
+    Sets,
+    Sizes,
+    Source,
+    choose_engine,
+    given_lists,
+)
+from services.cli.output import percent, sizes_text
+from services.cli.workload import DEFAULT_PROFILE, Workload, open_profile, open_workload
+from services.contract.audit import AuditModel
+from tuner.audit import Audit, engine_of, options_of
+from tuner.audit import audit as run_audit
+from workloads.traces.records import StepTrace
+
+
+def audit(
+    source: Source,
+    engine: EngineName = None,
+    sizes: Sizes = None,
+    sets: Sets = None,
+    profile: ProfileName = None,
+    policy: Policy = None,
+    load: Load = 1.0,
+    engines: Engines = 1,
+    max_running: MaxRunning = None,
+    kv_tokens: KvTokens = None,
+    format: Format = None,
+    columns: Columns = None,
+    as_json: Json = False,
+) -> None:
+    """Share of steps above the ceiling, sizes never used, padding, and the list that runs today."""
+    workload = open_workload(
+        source,
+        engine=engine,
+        sets=sets,
+        policy=policy,
+        load=load,
+        engines=engines,
+        max_running=max_running,
+        kv_tokens=kv_tokens,
+        format=format,
+        columns=columns,
+    )
+    result, notes = _audit(workload, engine, sets, sizes, profile)
+    document = AuditModel.from_domain(result, notes=tuple(notes)).model_dump(mode="json")
+    output(as_json).emit(document, lambda console: _draw(console, workload, result, notes))
+
+
+def _audit(
+    workload: Workload, engine: str | None, sets: list[str] | None, sizes: str | None, profile: str | None
+) -> tuple[Audit, list[str]]:
+    observation = workload.read.observation
+    choice = workload.choice
+    notes = list(workload.read.notes)
+    if choice is None:
+        spec = engine_of(observation) or "vllm"
+        choice = choose_engine(spec, sets)
+        if engine_of(observation) is None:
+            notes.append(f"the source does not name its engine: judged by the rules of {choice.engine.spec}")
+    options = options_of(observation, choice.engine, choice.raw)
+    traffic = workload.read.traffic
+    if not isinstance(traffic, StepTrace):
+        observed = Workload(workload.name, workload.read, choice, workload.serving).observe(
+            open_profile(profile or DEFAULT_PROFILE), given_lists(sizes, choice)
+        )
+        notes.append(f"requests were simulated with the step times of profile '{profile or DEFAULT_PROFILE}'")
+        traffic = observed.steps
+    return run_audit(traffic, observation, choice.engine, options, given_lists(sizes, choice)), notes
+
+
+def _draw(console: Console, workload: Workload, result: Audit, notes: list[str]) -> None:
+    console.print(f"[bold]{workload.name}[/bold] ({workload.read.format})")
+    for name, sizes in result.present_lists.items():
+        console.print(f"runs today   {name} ({len(sizes)}): {sizes_text(sizes)}")
+    share = result.step_share
+    console.print(
+        f"steps        {percent(share['exact'])} exact, {percent(share['padded'])} padded, "
+        f"{percent(share['fallback'])} without a graph"
+    )
+    console.print(f"above top    {percent(result.above_ceiling)} of steps are larger than the largest captured size")
+    console.print(f"padding      {percent(result.padding_waste)} of executed slots")
+    never = result.never_used
+    console.print(f"never used   {len(never)} sizes: {sizes_text(never)}" if never else "never used   none")
+    for warning in result.warnings:
+        console.print(f"[yellow]{warning.code}[/yellow] {warning.message}")
+    for note in notes:
+        console.print(f"note: {note}")

@@ -1,0 +1,82 @@
+"""`captune export`: capture sizes as an engine's own configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from services.cli.context import output
+from services.cli.lint import PrefillSizes, asked_lists
+from services.cli.options import EngineChoice, EngineName, Json, Sets, Sizes, choose_engine
+from services.contract.export import ExportModel
+from tuner.engines.base import Lists, Provenance
+from workloads.errors import BadUsage
+
+RecommendationId = Annotated[
+    str | None, typer.Option("--recommendation", metavar="ID", help="A stored recommendation.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Write the files into this folder instead of printing them.")
+]
+
+
+def export(
+    recommendation: RecommendationId = None,
+    sizes: Sizes = None,
+    prefill_sizes: PrefillSizes = None,
+    engine: EngineName = None,
+    sets: Sets = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Paste-ready configuration, with what the engine will really capture and how to see that it works."""
+    if (recommendation is None) == (sizes is None and prefill_sizes is None):
+        raise BadUsage("give either --recommendation or --sizes", field="--recommendation")
+    if recommendation is not None:
+        choice, lists, provenance = _stored(recommendation, engine, sets)
+    else:
+        choice, lists = asked_lists(engine, sets, sizes, prefill_sizes, default=False)
+        provenance = Provenance()
+    document = ExportModel.of(choice.engine, lists, choice.options, provenance)
+    if out is not None:
+        _write(out, document.files)
+    output(as_json).emit(document.model_dump(mode="json"), lambda console: _draw(console, document, out))
+
+
+def _stored(
+    recommendation_id: str, engine: str | None, sets: list[str] | None
+) -> tuple[EngineChoice, Lists, Provenance]:
+    from services.cli.stored import local_store
+
+    with local_store() as store:
+        found = store.recommendations.get(recommendation_id)
+    made_for = found.engine
+    same_engine = engine is None or engine.partition("@")[0] == made_for.partition("@")[0]
+    kept = [f"{key}={value}" for key, value in found.options.items()] if same_engine else []
+    choice = choose_engine(engine or made_for, [*kept, *(sets or ())])
+    lists = {name: tuple(sizes) for name, sizes in found.document["lists"].items()}
+    if not same_engine:
+        # Another engine's list names: the decode list is what carries over.
+        lists = {choice.engine.list_names[0]: next(iter(lists.values()))}
+    return choice, lists, Provenance(found.id, found.digest, found.created_at.isoformat(timespec="seconds"))
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_text(content)
+    except OSError as error:
+        raise BadUsage(f"cannot write there: {error.strerror}", field="--out") from None
+
+
+def _draw(console: Console, document: ExportModel, out: Path | None) -> None:
+    console.print(document.text, markup=False)
+    for problem in document.lint:
+        console.print(f"[yellow]{problem.severity} {problem.code}[/yellow] {problem.message}")
+    console.print(f"\n{document.watch}", markup=False)
+    if out is not None:
+        console.print(f"written to {out}: {', '.join(document.files) or 'nothing (this engine takes no file)'}")

@@ -1,0 +1,136 @@
+"""Options that several commands share, declared once, and their parsing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from tuner.engines.base import Engine, Lists
+from tuner.engines.registry import engine as find_engine
+from tuner.recommendation import ServingOptions
+from workloads.arrays import as_sizes
+from workloads.errors import BadUsage
+
+PolicyChoice = Literal["vllm", "sglang", "decode"]
+
+Source = Annotated[str, typer.Argument(metavar="SOURCE", help="A trace or log file, or the id of a stored trace.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", metavar="NAME@VERSION", help="For example vllm@0.33.0 or sglang@0.5.23.")
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An argument of the engine, by the engine's own name. Repeatable."),
+]
+ProfileName = Annotated[
+    str | None, typer.Option("--profile", metavar="P", help="A cost profile: shipped or stored name, or a file.")
+]
+Sizes = Annotated[
+    str | None, typer.Option("--sizes", metavar="1,2,4", help="A capture list: sizes and ranges, e.g. 1-8,16,32.")
+]
+Policy = Annotated[PolicyChoice | None, typer.Option("--policy", help="Scheduler to simulate; default: the engine's.")]
+Load = Annotated[float, typer.Option("--load", metavar="X", help="Divide arrival times by X.")]
+Engines = Annotated[int, typer.Option("--engines", metavar="N", help="Spread the requests over N engines.")]
+MaxRunning = Annotated[int | None, typer.Option("--max-running", metavar="N", help="Most requests running at once.")]
+KvTokens = Annotated[int | None, typer.Option("--kv-tokens", metavar="N", help="KV cache in tokens.")]
+Regret = Annotated[
+    float,
+    typer.Option("--regret", metavar="RHO", help="Most a reachable size may lose against its best bucket; inf = any."),
+]
+MaxLength = Annotated[int | None, typer.Option("--max-length", metavar="K", help="Most sizes in the list.")]
+MaxMemory = Annotated[float | None, typer.Option("--max-memory-mib", metavar="M", help="Most graph memory.")]
+MaxCapture = Annotated[float | None, typer.Option("--max-capture-s", metavar="S", help="Most capture time.")]
+Format = Annotated[str | None, typer.Option("--format", help="Read SOURCE as this format instead of recognising it.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="ARRIVAL,INPUT,OUTPUT[,UNIT]",
+        help="Column names of a request file, and its time unit (s, ms, us, ns, iso).",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """An engine with the options that `--set` gave."""
+
+    engine: Engine
+    raw: dict[str, str]
+    options: Any
+
+
+def choose_engine(spec: str, sets: Sequence[str] | None) -> EngineChoice:
+    """Resolve `--engine` and `--set`.
+
+    Raises:
+        BadUsage: unknown engine, version, key, or a pair without `=`.
+    """
+    raw: dict[str, str] = {}
+    for pair in sets or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise BadUsage(f"takes KEY=VALUE, not '{pair}'", field="--set")
+        raw[key.strip()] = value.strip()
+    chosen = find_engine(spec)
+    return EngineChoice(chosen, raw, chosen.options(raw))
+
+
+def choose_engine_or_none(spec: str | None, sets: Sequence[str] | None) -> EngineChoice | None:
+    if spec is None:
+        if sets:
+            raise BadUsage("needs --engine: options belong to an engine", field="--set")
+        return None
+    return choose_engine(spec, sets)
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """`1,2,4-8` as an increasing tuple without duplicates.
+
+    Raises:
+        BadUsage: not sizes.
+    """
+    return tuple(int(size) for size in as_sizes(raw_sizes(text), field="--sizes"))
+
+
+def raw_sizes(text: str) -> list[int]:
+    """`1,2,4-8` as given, duplicates and order kept (lint wants to see them)."""
+    sizes: list[int] = []
+    for part in text.replace(" ", ",").split(","):
+        if not part:
+            continue
+        first, dash, last = part.partition("-")
+        try:
+            low, high = int(first), int(last) if dash else int(first)
+        except ValueError:
+            raise BadUsage(f"'{part}' is not a size or a range", field="--sizes") from None
+        if low < 1 or high < low or high > 1_000_000:
+            raise BadUsage(f"'{part}' is not a size or a range of sizes from 1 to 1,000,000", field="--sizes")
+        sizes.extend(range(low, high + 1))
+    if not sizes:
+        raise BadUsage("needs at least one size", field="--sizes")
+    return sizes
+
+
+def given_lists(sizes: str | None, choice: EngineChoice | None) -> Lists | None:
+    """`--sizes` as the engine's decode list; None without the option."""
+    if sizes is None:
+        return None
+    name = choice.engine.list_names[0] if choice else "decode"
+    return {name: parse_sizes(sizes)}
+
+
+def serving_options(
+    policy: PolicyChoice | None, load: float, engines: int, max_running: int | None, kv_tokens: int | None
+) -> ServingOptions:
+    return ServingOptions(policy=policy, load=load, engines=engines, max_running=max_running, kv_tokens=kv_tokens)
+
+
+def existing_file(text: str) -> Path | None:
+    """The path, when `text` names something on disk; a stored id never contains a separator or a dot."""
+    path = Path(text)
+    return path if path.exists() or any(mark in text for mark in "/\\.") else None

@@ -1,0 +1,168 @@
+"""`captune profile`: measure what capture sizes cost on this GPU, or look at profiles that are there.
+
+Measuring must run on a GPU node that has torch, Ray and little else, so the other commands import their parts late.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from services.capture.spec import Device, Strategy
+from services.cli.context import output
+from services.cli.output import number, progress, table
+from tuner.cost_profile import CostProfile
+from tuner.profile_file import dump_profile
+from workloads.errors import BadUsage
+
+app = typer.Typer(help="Measure, list and show cost profiles.", no_args_is_help=True)
+
+_MOST_LISTED = 500
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+Reference = Annotated[str, typer.Argument(metavar="P", help="A shipped or stored profile name, or a file.")]
+
+
+@app.command("measure")
+def measure(
+    model: Annotated[str, typer.Option("--model", metavar="M", help="A built-in shape or a folder or config.json.")],
+    sizes: Annotated[str | None, typer.Option("--sizes", metavar="1-64,72", help="Decode sizes to capture.")] = None,
+    strategy: Annotated[Strategy, typer.Option("--strategy", help="How a step is run.")] = "full",
+    device: Annotated[Device, typer.Option("--device", help="auto takes the GPU where there is one.")] = "auto",
+    starts: Annotated[int, typer.Option("--starts", metavar="N", help="Fresh worker processes to repeat in.")] = 2,
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", help="Readings a size and start.")] = 7,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the profile.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the profile here; no database is touched.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Capture and time every size on this machine's GPU (or CPU) through a Ray worker."""
+    profile = measure_here(
+        model, sizes=sizes, strategy=strategy, device=device, starts=starts, repeats=repeats, name=name
+    )
+    if out is not None:
+        _write(out, dump_profile(profile))
+    else:
+        _store(profile)
+    output(as_json).emit(json.loads(dump_profile(profile)), lambda console: _draw(console, profile))
+
+
+def measure_here(
+    model: str,
+    *,
+    sizes: str | None = None,
+    strategy: Strategy = "full",
+    device: Device = "auto",
+    starts: int = 2,
+    repeats: int = 7,
+    name: str | None = None,
+) -> CostProfile:
+    """Measure with a progress bar.
+
+    Raises:
+        MissingExtra, Unavailable, MeasurementFailed: see `services.capture.pool.measure`.
+    """
+    from services.capture.job import describe, plan_job
+
+    spec = replace(
+        plan_job(model, device=device, sizes=_sizes(sizes)), strategy=strategy, starts=starts, repeats=repeats
+    )
+    from services.capture.pool import measure_profile
+
+    with progress(f"measuring {model}") as advance:
+        profile = measure_profile(spec, lambda at: advance(at.done, describe(at), at.total), command=_own_command())
+    return replace(profile, name=name) if name is not None else profile
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """Profiles that ship with Captune and those in the database."""
+    from services.catalog import shipped_profiles
+    from services.cli.stored import local_store
+
+    with local_store() as store:
+        stored = store.profiles.page(limit=_MOST_LISTED).items
+    columns = ("name", "from", "device", "model", "recorded_at")
+    cells = [(p.name, "shipped", _of(p.device), _of(p.model), p.recorded_at) for p in shipped_profiles()]
+    cells += [(p.name, "stored", p.device, p.model, p.recorded_at) for p in stored]
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    output(as_json).emit(
+        {"profiles": rows},
+        lambda console: console.print(table("", columns, cells)),
+    )
+
+
+@app.command("show")
+def show(reference: Reference, as_json: Json = False) -> None:
+    """One profile: provenance and the measured curve."""
+    from services.cli.workload import open_profile
+
+    profile = open_profile(reference)
+    output(as_json).emit(json.loads(dump_profile(profile)), lambda console: _draw(console, profile))
+
+
+def _sizes(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    from services.cli.options import parse_sizes
+
+    return parse_sizes(text)
+
+
+def _own_command() -> str:
+    return shlex.join(["captune", *sys.argv[1:]])
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise BadUsage(f"cannot write {path}: {error.strerror}", field="--out") from None
+
+
+def _store(profile: CostProfile) -> None:
+    from services.cli.stored import local_store
+
+    with local_store() as store:
+        store.profiles.add(profile)
+
+
+def _of(facts: Any) -> str | None:
+    return str(facts.get("name")) if facts else None
+
+
+def _draw(console: Console, profile: CostProfile) -> None:
+    console.print(f"[bold]{profile.name}[/bold]: {_of(profile.model)} on {_of(profile.device)}, {profile.recorded_at}")
+    if profile.command:
+        console.print(f"made by: {profile.command}", markup=False)
+    for family, cost in profile.families.items():
+        rows = [
+            (
+                size,
+                number(step_ms),
+                number(fallback_ms),
+                number(spread_ms),
+                number(capture_s),
+                number(memory_mib, 1),
+            )
+            for size, step_ms, fallback_ms, spread_ms, capture_s, memory_mib in zip(
+                cost.sizes,
+                cost.step_ms,
+                cost.fallback_ms,
+                cost.spread_ms,
+                cost.capture_s,
+                cost.memory_mib,
+                strict=True,
+            )
+        ]
+        columns = ("size", "step ms", "fallback ms", "spread ms", "capture s", "MiB")
+        console.print(table(f"{family} (sizes in {cost.unit})", columns, rows))

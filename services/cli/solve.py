@@ -1,0 +1,141 @@
+"""`captune solve`: the provably best list of every length."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from services.cli.context import output
+from services.cli.options import (
+    Columns,
+    EngineName,
+    Engines,
+    Format,
+    Json,
+    KvTokens,
+    Load,
+    MaxCapture,
+    MaxLength,
+    MaxMemory,
+    MaxRunning,
+    Policy,
+    ProfileName,
+    Regret,
+    Sets,
+    Source,
+)
+from services.cli.output import number, percent, sizes_text, table
+from services.cli.workload import Workload, open_profile, open_workload
+from services.contract.scorecard import FrontPointModel
+from tuner.budget import DEFAULT_REGRET, Budget
+from tuner.cost_profile import CostProfile
+from tuner.front import Front, best_front
+from tuner.recommendation import Objective
+from workloads.errors import BadUsage
+
+ObjectiveChoice = Annotated[
+    Objective, typer.Option("--objective", help="step: mean step time. token: mean time per generated token.")
+]
+
+
+def solve(
+    source: Source,
+    profile: ProfileName = None,
+    max_length: MaxLength = None,
+    max_memory_mib: MaxMemory = None,
+    max_capture_s: MaxCapture = None,
+    regret: Regret = DEFAULT_REGRET,
+    objective: ObjectiveChoice = "step",
+    engine: EngineName = None,
+    sets: Sets = None,
+    policy: Policy = None,
+    load: Load = 1.0,
+    engines: Engines = 1,
+    max_running: MaxRunning = None,
+    kv_tokens: KvTokens = None,
+    format: Format = None,
+    columns: Columns = None,
+    as_json: Json = False,
+) -> None:
+    """The list of least expected step time for every length, under the constraints."""
+    if profile is None:
+        raise BadUsage("needs a cost profile: --profile NAME or FILE (see captune profile list)", field="--profile")
+    budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
+    workload = open_workload(
+        source,
+        engine=engine,
+        sets=sets,
+        policy=policy,
+        load=load,
+        engines=engines,
+        max_running=max_running,
+        kv_tokens=kv_tokens,
+        format=format,
+        columns=columns,
+    )
+    front = _front(workload, open_profile(profile), budget, objective)
+    document = {
+        "front": [FrontPointModel.from_domain(point).model_dump(mode="json") for point in front.points],
+        "floor_step_ms": front.floor_step_ms,
+        "optimal": front.optimal,
+        "gap": front.gap,
+        "solve_ms": front.solve_ms,
+        "notes": list(workload.read.notes),
+    }
+    output(as_json).emit(document, lambda console: _draw(console, document, front))
+
+
+def _front(workload: Workload, profile: CostProfile, budget: Budget, objective: Objective) -> Front:
+    observed = workload.observe(profile)
+    choice = workload.choice
+    if choice is None:
+        family = _only_family(workload, list(observed.histograms), profile)
+        return best_front(observed.histograms[family], profile, family, budget=budget, objective=objective)
+    family = choice.engine.decode_family
+    if family not in observed.histograms:
+        raise BadUsage(f"{workload.name} has no steps of family '{family}'", field="SOURCE")
+    effective = choice.engine.effective(choice.engine.default_lists(choice.options), choice.options)
+    return best_front(
+        observed.histograms[family],
+        profile,
+        family,
+        budget=budget,
+        objective=objective,
+        allowed=choice.engine.allowed(choice.options),
+        rule=choice.engine.dispatch(effective, choice.options).families[family],
+        reachable=observed.reachable,
+    )
+
+
+def _only_family(workload: Workload, families: list[str], profile: CostProfile) -> str:
+    """The one family that both sides know; without an engine nothing says which of several a list would feed."""
+    known = [family for family in families if family in profile.families]
+    if not known:
+        raise BadUsage(
+            f"{workload.name} has steps of {', '.join(families)}, profile '{profile.name}' measured "
+            f"{', '.join(profile.families)}",
+            field="--profile",
+        )
+    return "decode_full" if "decode_full" in known else known[0]
+
+
+def _draw(console: Console, document: dict[str, Any], front: Front) -> None:
+    rows = []
+    last: tuple[int, ...] | None = None
+    for point in front.points:
+        if point.sizes != last:
+            regret = percent(point.worst_regret)
+            rows.append((point.list_length, number(point.mean_step_ms, 4), regret, sizes_text(point.sizes)))
+        last = point.sizes
+    drawn = table("", ("at most", "mean step ms", "worst regret", "sizes"), rows)
+    drawn.columns[-1].justify = "left"  # a list is to be read, not compared digit by digit
+    console.print(drawn)
+    proven = "proven optimal" if front.optimal else f"within {percent(front.gap, 2)} of the optimum"
+    console.print(
+        f"{proven}; no list of any length beats {number(front.floor_step_ms, 4)} ms; "
+        f"solved in {number(front.solve_ms, 2)} ms"
+    )
+    for note in document["notes"]:
+        console.print(f"note: {note}")

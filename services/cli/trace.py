@@ -1,0 +1,102 @@
+"""`captune trace`: look at a file, or keep it in the database."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from services.cli.context import output
+from services.cli.options import Columns, Format, Json, Source
+from services.cli.output import number, table
+from services.cli.stored import local_store
+from services.cli.workload import open_workload
+from workloads.traces.records import ReadResult, RequestTrace, StepTrace
+
+app = typer.Typer(help="Inspect and import traces.", no_args_is_help=True)
+
+Name = Annotated[str | None, typer.Option("--name", help="What to call it; default: the file name.")]
+
+
+@app.command("inspect")
+def inspect(source: Source, format: Format = None, columns: Columns = None, as_json: Json = False) -> None:
+    """What a file is: format, rows read, kept and dropped, span, sizes."""
+    workload = open_workload(source, format=format, columns=columns)
+    document = describe(workload.name, workload.read)
+    output(as_json).emit(document, lambda console: _draw(console, document))
+
+
+@app.command("import")
+def import_(
+    source: Source, name: Name = None, format: Format = None, columns: Columns = None, as_json: Json = False
+) -> None:
+    """Read a file and store its columns (never prompt text); prints the id that other commands take."""
+    workload = open_workload(source, format=format, columns=columns)
+    with local_store() as store:
+        stored = store.traces.add(workload.read, name or workload.name)
+    document = {"id": stored.id} | describe(name or workload.name, workload.read)
+    output(as_json).emit(document, lambda console: _draw(console, document))
+
+
+def describe(name: str, read: ReadResult) -> dict[str, Any]:
+    """The result keys of `trace inspect`."""
+    traffic = read.traffic
+    return {
+        "name": name,
+        "format": read.format,
+        "kind": read.kind,
+        "rows_read": read.rows.read,
+        "rows_kept": read.rows.kept,
+        "dropped": dict(read.rows.dropped),
+        "first_dropped_line": dict(read.rows.first_line),
+        "span_s": traffic.span_s,
+        "digest": traffic.digest(),
+        "summary": _requests(traffic) if isinstance(traffic, RequestTrace) else _steps(traffic),
+        "notes": list(read.notes),
+    }
+
+
+def _requests(trace: RequestTrace) -> dict[str, Any]:
+    return {
+        "requests": len(trace),
+        "rate_per_s": len(trace) / trace.span_s if trace.span_s > 0 else None,
+        "input_tokens_mean": float(trace.input_tokens.mean()),
+        "input_tokens_max": int(trace.input_tokens.max()),
+        "output_tokens_mean": float(trace.output_tokens.mean()),
+        "output_tokens_max": int(trace.output_tokens.max()),
+        "decode_tokens": trace.decode_tokens,
+    }
+
+
+def _steps(trace: StepTrace) -> dict[str, Any]:
+    return {
+        "steps": trace.total_steps,
+        "origin": trace.origin,
+        "families": {
+            family: {
+                "unit": histogram.unit,
+                "steps": histogram.total_steps,
+                "mean_size": histogram.mean_size,
+                "largest": histogram.largest,
+            }
+            for family, histogram in trace.histograms().items()
+        },
+    }
+
+
+def _draw(console: Console, document: dict[str, Any]) -> None:
+    console.print(f"[bold]{document['name']}[/bold]: {document['format']}, {document['kind']}")
+    dropped = ", ".join(f"{count} {reason}" for reason, count in document["dropped"].items()) or "none"
+    console.print(f"rows: {document['rows_read']:,} read, {document['rows_kept']:,} kept, dropped: {dropped}")
+    if document["span_s"] is not None:
+        console.print(f"span: {number(document['span_s'], 1, ' s')}")
+    summary = document["summary"]
+    for family, figures in summary.pop("families", {}).items():
+        summary |= {f"{family}: {key}": value for key, value in figures.items()}
+    rows = [(key.replace("_", " "), number(v, 2) if isinstance(v, float) else v) for key, v in summary.items()]
+    console.print(table("", ("figure", "value"), rows))
+    for note in document["notes"]:
+        console.print(f"note: {note}")
+    if "id" in document:
+        console.print(f"stored as [bold]{document['id']}[/bold]")

@@ -1,0 +1,178 @@
+"""`captune tune`: from a recorded trace to a recommended list with its evidence and verdict."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from services.cli.context import output
+from services.cli.options import (
+    Columns,
+    EngineName,
+    Engines,
+    Format,
+    Json,
+    KvTokens,
+    Load,
+    MaxCapture,
+    MaxLength,
+    MaxMemory,
+    MaxRunning,
+    Policy,
+    ProfileName,
+    Regret,
+    Sets,
+    Source,
+)
+from services.cli.output import progress, sizes_text
+from services.cli.scorecard import draw_scorecards
+from services.cli.solve import ObjectiveChoice
+from services.cli.workload import Workload, open_profile, open_workload
+from services.contract.recommendation import RecommendationModel
+from tuner.budget import DEFAULT_REGRET, Budget
+from tuner.cost_profile import CostProfile
+from tuner.recommend import recommend
+from tuner.recommendation import Objective, Trial, TuneRequest
+from workloads.errors import BadUsage
+
+VERDICTS = {
+    "adopt": "Adopt it: confirmed in this engine on this GPU.",
+    "try": "Try it: better by this profile, not yet confirmed in this engine.",
+    "keep_default": "Keep the engine's default: nothing here is materially better.",
+    "inconclusive": "Inconclusive: the evidence is too thin to say.",
+}
+
+
+def tune(
+    source: Source,
+    engine: EngineName = None,
+    profile: ProfileName = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="M", help="Measure this model here first.")] = None,
+    max_length: MaxLength = None,
+    max_memory_mib: MaxMemory = None,
+    max_capture_s: MaxCapture = None,
+    regret: Regret = DEFAULT_REGRET,
+    objective: ObjectiveChoice = "step",
+    trials: Annotated[int, typer.Option("--trials", metavar="N", help="Optuna trials, the default included.")] = 24,
+    holdout: Annotated[
+        float, typer.Option("--holdout", metavar="SHARE", help="Last part kept out of a rehearsal.")
+    ] = 0.3,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the recommendation in the database.")] = True,
+    sets: Sets = None,
+    policy: Policy = None,
+    load: Load = 1.0,
+    engines: Engines = 1,
+    max_running: MaxRunning = None,
+    kv_tokens: KvTokens = None,
+    format: Format = None,
+    columns: Columns = None,
+    as_json: Json = False,
+) -> None:
+    """Find, check and explain the list that an engine should capture for this traffic."""
+    if engine is None:
+        raise BadUsage("say which engine: --engine vllm@0.33.0", field="--engine")
+    if (profile is None) == (model is None):
+        raise BadUsage("give either --profile P or --model M (measured here first)", field="--profile")
+    budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
+    workload = open_workload(
+        source,
+        engine=engine,
+        sets=sets,
+        policy=policy,
+        load=load,
+        engines=engines,
+        max_running=max_running,
+        kv_tokens=kv_tokens,
+        format=format,
+        columns=columns,
+    )
+    costs = open_profile(profile) if profile is not None else _measured(str(model))
+    request = tune_request(workload, costs, budget, objective, trials=trials, holdout_share=holdout, seed=seed)
+    answer = tuned(request, save=save)
+    output(as_json).emit(
+        answer.model_dump(mode="json"), lambda console: draw_recommendation(console, workload.name, answer)
+    )
+
+
+def tune_request(
+    workload: Workload,
+    profile: CostProfile,
+    budget: Budget,
+    objective: Objective = "step",
+    *,
+    trials: int = 24,
+    holdout_share: float = 0.3,
+    seed: int = 0,
+) -> TuneRequest:
+    """The request that a workload with an engine makes.
+
+    Raises:
+        BadUsage: no engine, or a share or count out of range.
+    """
+    if workload.choice is None:
+        raise BadUsage("say which engine: --engine vllm@0.33.0", field="--engine")
+    if trials < 1:
+        raise BadUsage("must be at least 1", field="--trials")
+    if not 0 < holdout_share < 1:
+        raise BadUsage("must be between 0 and 1", field="--holdout")
+    return TuneRequest(
+        traffic=workload.read.traffic,
+        trace_name=workload.name,
+        engine=workload.choice.engine,
+        options=workload.choice.options,
+        profile=profile,
+        raw_options=workload.choice.raw,
+        serving=workload.serving,
+        budget=budget,
+        objective=objective,
+        trials=trials,
+        holdout_share=holdout_share,
+        seed=seed,
+    )
+
+
+def tuned(request: TuneRequest, *, save: bool) -> RecommendationModel:
+    """Run the job with a progress bar; stored, and so with an id, when `save`."""
+    with progress("tuning", total=request.trials) as advance:
+
+        def on_trial(trial: Trial) -> None:
+            advance(trial.number + 1, f"trial {trial.number} ({trial.source})")
+
+        recommendation = recommend(request, on_trial=on_trial)
+    model = RecommendationModel.from_domain(recommendation, engine=request.engine.spec, options=request.raw_options)
+    if not save:
+        return model
+    from services.cli.stored import local_store
+    from services.views import recommendation_view
+
+    with local_store() as store:
+        stored = store.recommendations.add(
+            model.document(), engine=model.engine, options=model.options, verdict=model.verdict
+        )
+    return recommendation_view(stored)
+
+
+def _measured(model: str) -> CostProfile:
+    from services.cli.profile import measure_here
+
+    return measure_here(model)
+
+
+def draw_recommendation(console: Console, trace_name: str, answer: RecommendationModel) -> None:
+    """The result for people: verdict first, then the lists, the figures and the reasons."""
+    console.print(f"[bold]{VERDICTS[answer.verdict]}[/bold]")
+    for name, sizes in answer.lists.items():
+        console.print(f"\n{answer.engine}, list '{name}' for {trace_name}, {len(sizes)} sizes:")
+        console.print(f"[bold]{sizes_text(sizes)}[/bold]")
+    for name, sizes in answer.default.lists.items():
+        console.print(f"\nthe engine's default '{name}', {len(sizes)} sizes:\n{sizes_text(sizes)}")
+    console.print()
+    draw_scorecards(console, {"tuned": answer.scorecard, "default": answer.default.scorecard})
+    console.print()
+    for reason in answer.reasons:
+        console.print(f"- {reason}")
+    if answer.id is not None:
+        console.print(f"\nrecommendation {answer.id}: captune export --recommendation {answer.id}")

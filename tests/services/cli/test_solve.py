@@ -1,0 +1,56 @@
+"""`captune solve` against an independent solver, through the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tests.services.cli.conftest import Captune
+from workloads.arrays import F64
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def optimum_ms(weight: F64, step_ms: F64, most: int) -> F64:
+    """Least total time with at most k = 0..most sizes, by the textbook programme over sizes 1..N."""
+    count = len(step_ms)
+    total = np.concatenate(([0.0], np.cumsum(weight)))
+    best = np.full((most + 1, count + 1), np.inf)
+    best[0, 0] = 0.0
+    for k in range(1, most + 1):
+        for j in range(1, count + 1):
+            best[k, j] = np.min(best[k - 1, :j] + step_ms[j - 1] * (total[j] - total[:j]))
+    # Steps above the last bucket are inadmissible here, so the last bucket is at or above the largest step.
+    top = int(np.flatnonzero(weight)[-1]) + 1
+    return np.minimum.accumulate(best[:, top:].min(axis=1))
+
+
+def test_every_length_is_the_optimum_on_a_dense_curve_with_inversions(captune: Captune, write: Write) -> None:
+    random = np.random.default_rng(7)
+    sizes = np.arange(1, 513)
+    step_ms = 6.0 + 0.02 * sizes + np.where(random.random(512) < 0.25, 2.5 * random.random(512), 0.0)
+    counts = np.where(random.random(512) < 0.6, random.integers(0, 5000, 512), 0)
+    histogram = "size,count\n" + "".join(f"{s},{c}\n" for s, c in zip(sizes, counts, strict=True) if c)
+    points = [{"size": int(s), "step_ms": float(ms)} for s, ms in zip(sizes, step_ms, strict=True)]
+    profile = {"schema": 1, "name": "dense", "families": {"decode_full": {"points": points}}}
+
+    ran = captune(
+        "solve",
+        write("h.csv", histogram),
+        "--profile",
+        write("p.json", json.dumps(profile)),
+        "--regret",
+        "inf",
+        "--json",
+    )
+    answer = ran.document
+    assert answer["optimal"] is True and answer["gap"] == 0
+    expected = optimum_ms(counts.astype(np.float64), step_ms, 64) / counts.sum()
+    assert [entry["list_length"] for entry in answer["front"]] == list(range(1, 65))
+    for entry in answer["front"]:
+        assert len(entry["sizes"]) <= entry["list_length"]
+        np.testing.assert_allclose(entry["mean_step_ms"], expected[entry["list_length"]], rtol=1e-12)
+    assert answer["solve_ms"] < 50

@@ -54,7 +54,7 @@ class CsvTable(Table):
 
     def _parse(self, block: Block, wanted: Mapping[str, int], skip: int) -> pl.DataFrame:
         body = block.data[block.data.find(b"\n") + 1 :] if skip else block.data
-        if not body.strip():
+        if not body or body.isspace():
             return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         try:
             # polars sizes a file by its first row, which may be blank or short in a block: give it a full one.

@@ -37,7 +37,7 @@ class JsonTable(Table):
     def chunks(self, columns: Mapping[str, str]) -> Iterator[Chunk]:
         schema = {name: self._dtype(name) for name in columns.values()}
         for block in self._source.blocks():
-            if not block.data.strip():
+            if block.data.isspace():
                 continue
             try:
                 frame = pl.read_ndjson(block.data, schema=schema)

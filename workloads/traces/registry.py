@@ -25,6 +25,9 @@ READERS: tuple[Reader, ...] = (
     VllmStats(),
 )
 
+CERTAIN = 50
+"""A table reader this sure has all its columns; no log reader is as sure."""
+
 
 def reader_named(name: str) -> Reader:
     """The reader of a format.
@@ -49,15 +52,19 @@ def recognise(probed: Probe) -> Reader:
     Raises:
         BadInput: none knows the file, or two are equally sure.
     """
-    scores = sorted(((reader.recognise(probed), index) for index, reader in enumerate(READERS)), reverse=True)
-    (best, first), (second, other) = scores[0], scores[1]
-    source = probed.source
+    readers = [reader for reader in READERS if not reader.markers]
+    scores = [reader.recognise(probed) for reader in readers]
+    if max(scores) < CERTAIN:  # only now are the lines searched for what engines log
+        readers = list(READERS)
+        scores = [reader.recognise(probed) for reader in readers]
+    best = max(scores)
     if best == 0:
         raise _unknown(probed)
-    if best == second:
-        names = f"{READERS[first].name} or {READERS[other].name}"
-        raise source.bad(f"this could be {names}; say which with the format option")
-    return READERS[first]
+    chosen = [reader for reader, score in zip(readers, scores, strict=True) if score == best]
+    if len(chosen) > 1:
+        names = " or ".join(reader.name for reader in chosen)
+        raise probed.source.bad(f"this could be {names}; say which with the format option")
+    return chosen[0]
 
 
 def _unknown(probed: Probe) -> Exception:

@@ -1,0 +1,63 @@
+"""What a profile says at measured sizes, between them and beyond them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.tuner.curves import family
+from tuner.cost_profile import FamilyCost, PrefillCost
+from workloads.errors import BadInput
+
+
+def three(**changes: object) -> FamilyCost:
+    step_ms = np.array([6.0, 8.0, 7.0])
+    return family(np.array([2, 4, 8]), **{"step_ms": step_ms, "attention_ms_per_mtoken": 0.0, "row_ms": 0.0, **changes})
+
+
+def test_measured_points_are_exact_and_the_rest_is_an_estimate() -> None:
+    cost = three()
+    sizes = np.array([1, 2, 3, 4, 6, 8, 16])
+    # Below the first point its time, between points a line, above the last never falling.
+    assert cost.bucket_ms_at(sizes).tolist() == [6.0, 6.0, 7.0, 8.0, 7.5, 7.0, 7.0]
+    assert cost.measured(sizes).tolist() == [False, True, False, True, False, True, False]
+
+
+def test_g_is_the_step_without_its_context_terms() -> None:
+    cost = three(context_tokens=1000.0, attention_ms_per_mtoken=100.0, row_ms=0.05)
+    assert cost.bucket_ms() == pytest.approx([6.0 - 2 * 0.15, 8.0 - 4 * 0.15, 7.0 - 8 * 0.15])
+
+
+def test_fallback_is_known_where_it_was_measured_and_follows_its_slope() -> None:
+    cost = three(fallback_ms=np.array([np.nan, 10.0, 14.0]))
+    assert cost.fallback_ms_at(np.array([1, 4, 6, 8, 10])).tolist() == [10.0, 10.0, 12.0, 14.0, 16.0]
+    unknown = three(fallback_ms=np.full(3, np.nan))
+    assert not unknown.knows_fallback and np.isnan(unknown.fallback_ms_at(np.array([1, 9]))).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step_ms": np.array([1.0, 0.0, 2.0])}, "must be positive"),
+        ({"step_ms": np.array([1.0, np.nan, 2.0])}, "must be positive"),
+        ({"row_ms": 5.0, "context_tokens": 2.0}, "exceed the measured step"),
+    ],
+)
+def test_impossible_costs_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        three(**changes)
+
+
+def test_columns_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        three().step_ms[0] = 1.0
+
+
+def test_prefill_curve_takes_the_shortest_prefix_and_prices_the_rest() -> None:
+    tokens = np.array([100.0, 100.0, 200.0, 200.0])
+    prefix = np.array([500.0, 0.0, 0.0, 500.0])
+    prefill = PrefillCost(tokens, prefix, 5.0 + 0.01 * tokens + 2e-6 * tokens * prefix)
+    at, ms = prefill.curve()
+    assert at.tolist() == [100.0, 200.0] and ms.tolist() == [6.0, 7.0]
+    assert prefill.prefix_ms_per_token2() == pytest.approx(2e-6)
+    assert PrefillCost(tokens[1:3], prefix[1:3], ms).prefix_ms_per_token2() == 0.0

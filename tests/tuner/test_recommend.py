@@ -1,0 +1,167 @@
+"""The whole decision: from a trace to a list with its evidence, and on public traffic."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tuner.test_traffic import steps
+from tuner.budget import Budget
+from tuner.cost_profile import CostProfile
+from tuner.engines.registry import engine
+from tuner.front import best_front
+from tuner.holdout import split
+from tuner.recommend import recommend
+from tuner.recommendation import ServingOptions, Trial, TuneRequest
+from workloads.errors import BadUsage, Infeasible
+from workloads.histogram import StepHistogram
+from workloads.traces.read import read
+from workloads.traces.records import RequestTrace, Traffic
+
+SETS = {
+    "vllm@0.33.0": {"max_num_seqs": "512"},
+    "sglang@0.5.23": {"max_running_requests": "512", "cuda_graph_max_bs_decode": "512"},
+}
+
+
+def request(traffic: Traffic, profile: CostProfile, spec: str = "sglang@0.5.23", **changes: object) -> TuneRequest:
+    chosen = engine(spec)
+    asked = TuneRequest(
+        traffic,
+        "test",
+        chosen,
+        chosen.options(SETS[spec]),
+        profile,
+        raw_options=SETS[spec],
+        serving=ServingOptions(policy="decode"),
+        trials=6,
+    )
+    return replace(asked, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def trace() -> RequestTrace:
+    rng = np.random.default_rng(2)
+    arrival_s = np.cumsum(rng.exponential(0.02, 2000))
+    return RequestTrace(arrival_s - arrival_s[0], rng.integers(50, 900, 2000), rng.integers(2, 400, 2000))
+
+
+def test_the_list_is_the_optimum_for_its_length_on_the_defaults_own_traffic(
+    trace: RequestTrace, profile: CostProfile
+) -> None:
+    answer = recommend(request(trace, profile))
+    sizes = answer.lists["decode"]
+    assert len(sizes) <= len(answer.default_lists["decode"]) / 2
+    assert answer.scorecard.mean_step_ms <= answer.default_scorecard.mean_step_ms
+    assert answer.scorecard.worst_regret <= 0.10 + 1e-9
+    assert sizes in [point.sizes for point in answer.front]
+    counts = answer.histogram["decode_full"]
+    front = best_front(StepHistogram.of_counts(dict(counts)), profile, "decode_full", budget=Budget(), reachable=512)
+    assert front.at(len(sizes)).sizes == sizes
+    assert answer.verdict == "try"
+
+
+def test_equal_requests_give_equal_recommendations(trace: RequestTrace, profile: CostProfile) -> None:
+    def plain(trials: tuple[Trial, ...]) -> list[object]:
+        return [(t.lists, t.values, t.params) for t in trials]
+
+    first, second = recommend(request(trace, profile)), recommend(request(trace, profile))
+    assert (first.lists, first.verdict, first.reasons) == (second.lists, second.verdict, second.reasons)
+    assert plain(first.trials) == plain(second.trials)
+
+
+def test_the_evidence_is_json_and_says_what_it_rests_on(trace: RequestTrace, profile: CostProfile) -> None:
+    evidence = json.loads(json.dumps(recommend(request(trace, profile)).evidence, allow_nan=False))
+    assert evidence["trace"]["digest"] == trace.digest()
+    assert evidence["profile"]["basis"] == "recorded on synthetic on 2025-01-01, not measured here"
+    assert evidence["serving"]["policy"] == "decode" and evidence["serving"]["reachable"] == 512
+    assert evidence["closed_loop"]["converged"] is True
+    assert evidence["thresholds"]["margin_share"] == 0.005
+    assert any("tensor parallelism" in line for line in evidence["left_out"])
+
+
+def test_a_budget_that_nothing_meets_says_what_would(trace: RequestTrace, profile: CostProfile) -> None:
+    with pytest.raises(Infeasible, match=r"no list of at most 2 sizes .* the fewest sizes that do are \d+"):
+        recommend(request(trace, profile, budget=Budget(max_length=2)))
+    with pytest.raises(Infeasible, match=r"within 100 of graph memory \(MiB\)"):
+        recommend(request(trace, profile, budget=Budget(max_memory_mib=100.0)))
+
+
+def test_graphs_switched_off_leave_nothing_to_tune(trace: RequestTrace, profile: CostProfile) -> None:
+    vllm = engine("vllm@0.33.0")
+    off = replace(request(trace, profile), engine=vllm, options=vllm.options({"enforce_eager": "true"}))
+    with pytest.raises(BadUsage, match="switch CUDA graphs off"):
+        recommend(off)
+
+
+def test_a_histogram_has_no_time_to_hold_out(profile: CostProfile) -> None:
+    answer = recommend(request(steps({10: 500, 300: 200}), profile))
+    assert answer.verdict == "inconclusive" and answer.holdout is None and answer.serving is None
+    assert answer.evidence["closed_loop"] is None
+    assert answer.scorecard.mean_step_ms <= answer.default_scorecard.mean_step_ms
+
+
+def test_recorded_steps_in_order_are_rehearsed(profile: CostProfile) -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 400, 1000)
+    nan = np.full(1000, np.nan)
+    log = replace(
+        steps({1: 1}),
+        size=sizes,
+        steps=np.ones(1000, np.int64),
+        family_index=np.zeros(1000, np.int8),
+        start_s=np.arange(1000.0),
+        step_ms=nan,
+        kv_tokens=nan.copy(),
+        padded_size=np.zeros(1000, np.int64),
+        fallback=np.full(1000, -1, np.int8),
+        origin="census",
+    )
+    before, after = split(log, 0.3)
+    assert (len(before), len(after)) == (699, 301) and before.size[0] == sizes[0]
+    answer = recommend(request(log, profile))
+    assert answer.holdout is not None and answer.evidence["trace"]["held_out_steps"] == 301
+
+
+def test_the_hold_out_is_the_last_part_in_time(trace: RequestTrace) -> None:
+    before, after = split(trace, 0.25)
+    assert (len(before), len(after)) == (1500, 500)
+    assert after.output_tokens.tolist() == trace.output_tokens[1500:].tolist()
+    assert split(trace, 0.0) is None and split(trace.window(0, 1), 0.3) is None
+
+
+def test_a_flat_curve_and_a_short_default_is_no_gain(trace: RequestTrace, profile: CostProfile) -> None:
+    cost = profile.family("decode_full")
+    flat = CostProfile("flat", {"decode_full": replace(cost, step_ms=np.full(len(cost.sizes), 9.0), row_ms=0.0)})
+    sglang = engine("sglang@0.5.23")
+    options = sglang.options({"max_running_requests": "1", "cuda_graph_max_bs_decode": "1"})
+    answer = recommend(
+        replace(
+            request(trace.window(0, 300), flat), options=options, serving=ServingOptions(policy="decode", load=0.001)
+        )
+    )
+    assert answer.verdict == "keep_default" and answer.reasons[0].startswith("No gain")
+
+
+@pytest.mark.parametrize("spec", list(SETS))
+@pytest.mark.parametrize(("name", "load"), [("conv", 1.0), ("conv", 12.0), ("conv", 20.0), ("code", 8.0)])
+def test_public_traffic_gets_half_the_sizes_at_no_loss(
+    public_traces: Path, profile: CostProfile, spec: str, name: str, load: float
+) -> None:
+    traffic = read(public_traces / "azure" / f"AzureLLMInferenceTrace_{name}.csv").traffic
+    begin = time.perf_counter()
+    serving = ServingOptions(policy="decode", load=load)
+    answer = recommend(request(traffic, profile, spec, serving=serving, trials=24))
+    assert time.perf_counter() - begin < 20
+    tuned, default = answer.scorecard, answer.default_scorecard
+    assert tuned.list_length <= default.list_length / 2
+    assert tuned.mean_step_ms <= default.mean_step_ms
+    assert tuned.worst_regret <= 0.10 + 1e-9 and math.isfinite(tuned.capture_s)
+    assert answer.verdict == "try"
+    assert answer.holdout.tuned.mean_step_ms <= answer.holdout.default.mean_step_ms * 1.005

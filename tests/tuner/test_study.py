@@ -1,0 +1,107 @@
+"""The study: the default first, good lists after it, and the same trials after a kill."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+
+from tuner.budget import Budget
+from tuner.case import Case
+from tuner.cost_profile import CostProfile
+from tuner.engines.registry import engine
+from tuner.recommendation import ServingOptions, Trial
+from tuner.study import run_study
+from workloads.traces.records import RequestTrace
+
+
+@pytest.fixture(scope="module")
+def trace() -> RequestTrace:
+    rng = np.random.default_rng(5)
+    arrival_s = np.cumsum(rng.exponential(0.02, 800))
+    return RequestTrace(arrival_s - arrival_s[0], rng.integers(50, 900, 800), rng.integers(2, 300, 800))
+
+
+@pytest.fixture
+def case(profile: CostProfile) -> Case:
+    sglang = engine("sglang@0.5.23")
+    options = sglang.options({"max_running_requests": "256", "cuda_graph_max_bs_decode": "256"})
+    return Case(sglang, options, profile, ServingOptions(policy="decode"), Budget(), "step")
+
+
+def plain(trials: tuple[Trial, ...]) -> list[tuple[object, ...]]:
+    return [(t.number, t.source, t.state, dict(t.params), dict(t.lists), dict(t.values), t.reason) for t in trials]
+
+
+def run(case: Case, trace: RequestTrace, trials: int, **options: object) -> tuple[Trial, ...]:
+    before = case.observe(trace, case.default_lists())
+    return run_study(case, trace, before, trials=trials, **options)  # type: ignore[arg-type]
+
+
+def test_trial_0_is_the_default_and_the_rest_are_the_exact_solvers_lists(case: Case, trace: RequestTrace) -> None:
+    seen: list[Trial] = []
+    trials = run(case, trace, 14, on_trial=seen.append)
+    assert tuple(seen) == trials and [t.number for t in trials] == list(range(14))
+    assert trials[0].source == "default" and trials[0].lists == case.default_lists()
+    before = case.observe(trace, case.default_lists())
+    front = case.front(before)
+    sampled = [t for t in trials if t.source == "study"]
+    assert len(sampled) >= 11
+    for trial in (t for t in sampled if t.state == "complete"):
+        assert trial.scorecard is not None and trial.scorecard.worst_regret <= 0.10 + 1e-9
+        assert trial.params["list_length"] >= trial.scorecard.list_length
+        on_before = case.score(trial.lists, before).mean_step_ms
+        assert on_before >= front.at(trial.scorecard.list_length).mean_step_ms - 1e-9
+
+
+def test_trials_run_in_the_closed_loop_of_their_own_list(case: Case, trace: RequestTrace) -> None:
+    for trial in run(case, trace, 6):
+        own = case.score(trial.lists, case.observe(trace, trial.lists))
+        assert trial.values["mean_step_ms"] == pytest.approx(own.mean_step_ms)
+
+
+def test_infeasible_trials_say_why_and_are_no_candidates_for_best(case: Case, trace: RequestTrace) -> None:
+    storage = optuna.storages.InMemoryStorage()
+    trials = run(replace(case, budget=Budget(max_length=6)), trace, 12, storage=storage, study_name="s")
+    broken = [t for t in trials if t.state == "infeasible"]
+    assert trials[0] in broken and "max_length is over its budget" in str(trials[0].reason)
+    assert all(t.reason for t in broken) and all(t.reason is None for t in trials if t.state == "complete")
+    kept = optuna.load_study(study_name="s", storage=storage)
+    assert {t.number for t in kept.best_trials} <= {t.number for t in trials if t.state == "complete"}
+
+
+def test_a_killed_study_resumes_to_the_trials_of_an_undisturbed_one(
+    case: Case, trace: RequestTrace, tmp_path: Path
+) -> None:
+    undisturbed = run(case, trace, 14, seed=3)
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'study.db'}")
+    run(case, trace, 9, seed=3, storage=storage, study_name="s")
+    # A runner that dies between ask and tell leaves a trial running.
+    optuna.load_study(study_name="s", storage=storage).ask()
+    again: list[Trial] = []
+    resumed = run(case, trace, 14, seed=3, storage=storage, study_name="s", on_trial=again.append)
+    storage.engine.dispose()
+    assert plain(resumed) == plain(undisturbed) == plain(tuple(again))
+    assert plain(run(case, trace, 14, seed=4)) != plain(undisturbed)
+
+
+def test_it_stops_when_told(case: Case, trace: RequestTrace) -> None:
+    done: list[Trial] = []
+    trials = run(case, trace, 50, on_trial=done.append, should_stop=lambda: len(done) >= 3)
+    assert len(trials) == 3
+
+
+def test_nothing_is_printed(case: Case, trace: RequestTrace, capfd: pytest.CaptureFixture[str]) -> None:
+    run(case, trace, 9)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_profile_without_capture_times_counts_sizes_instead(case: Case, trace: RequestTrace) -> None:
+    cost = case.profile.family("decode_full")
+    blind = CostProfile("blind", {"decode_full": replace(cost, capture_s=np.full(len(cost.sizes), math.nan))})
+    trials = run(replace(case, profile=blind), trace, 3)
+    assert trials[0].values["list_length"] == trials[0].scorecard.list_length

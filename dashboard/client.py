@@ -1,0 +1,150 @@
+"""The API as typed calls. Every failure becomes `ApiProblem`, whose text is one sentence for a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from services.contract.audit import AuditModel
+from services.contract.engine import EnginesModel
+from services.contract.error import ErrorModel
+from services.contract.export import ExportModel
+from services.contract.histogram import HistogramModel
+from services.contract.lint import LintModel
+from services.contract.profile import ProfilesModel, ProfileSummary
+from services.contract.recommendation import RecommendationModel
+from services.contract.sweep import SweepCreate, SweepModel, SweepsModel
+from services.contract.trace import TraceModel, TracesModel
+from services.contract.trial import TrialsModel
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+# An upload is parsed before it is answered; the API's own limit is two minutes.
+_UPLOAD_TIMEOUT_S = 180.0
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class ApiProblem(Exception):
+    """The API refused, or did not answer.
+
+    Attributes:
+        problem: what the API said, None where it said nothing that we understand.
+    """
+
+    def __init__(self, sentence: str, problem: ErrorModel | None = None) -> None:
+        super().__init__(sentence)
+        self.problem = problem
+
+
+class Client:
+    """One connection pool to one API; safe to share between page runs."""
+
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._http = httpx.Client(base_url=f"{self.url}/api/v1", timeout=_TIMEOUT, transport=transport)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """The API at CAPTUNE_API_URL."""
+        return cls(os.environ.get("CAPTUNE_API_URL") or DEFAULT_URL)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def upload_trace(self, name: str, content: BinaryIO) -> TraceModel:
+        """Store a trace; a file that is not understood is refused whole."""
+        answer = self._send("POST", "/traces", files={"file": (name, content)}, timeout=_UPLOAD_TIMEOUT_S)
+        return _parsed(answer, TraceModel)
+
+    def traces(self, after: str | None = None, limit: int = 100) -> TracesModel:
+        return self._get("/traces", TracesModel, {"after": after, "limit": limit})
+
+    def trace(self, trace_id: str) -> TraceModel:
+        return self._get(f"/traces/{trace_id}", TraceModel)
+
+    def delete_trace(self, trace_id: str) -> None:
+        self._send("DELETE", f"/traces/{trace_id}")
+
+    def histogram(self, trace_id: str, query: Mapping[str, Any]) -> HistogramModel:
+        return self._get(f"/traces/{trace_id}/histogram", HistogramModel, query)
+
+    def audit(self, trace_id: str, query: Mapping[str, Any]) -> AuditModel:
+        return self._get(f"/traces/{trace_id}/audit", AuditModel, query)
+
+    def profiles(self) -> ProfilesModel:
+        return self._get("/profiles", ProfilesModel)
+
+    def profile(self, ref: str) -> ProfileSummary:
+        return self._get(f"/profiles/{ref}", ProfileSummary)
+
+    def engines(self) -> EnginesModel:
+        return self._get("/engines", EnginesModel)
+
+    def start_sweep(self, sweep: SweepCreate) -> SweepModel:
+        return _parsed(self._send("POST", "/sweeps", json=sweep.model_dump(mode="json")), SweepModel)
+
+    def sweeps(self, after: str | None = None, limit: int = 50, trace_id: str | None = None) -> SweepsModel:
+        return self._get("/sweeps", SweepsModel, {"after": after, "limit": limit, "trace_id": trace_id})
+
+    def sweep(self, sweep_id: str) -> SweepModel:
+        return self._get(f"/sweeps/{sweep_id}", SweepModel)
+
+    def trials(self, sweep_id: str, after: int = -1) -> TrialsModel:
+        return self._get(f"/sweeps/{sweep_id}/trials", TrialsModel, {"after": after})
+
+    def cancel_sweep(self, sweep_id: str) -> SweepModel:
+        return _parsed(self._send("POST", f"/sweeps/{sweep_id}/cancel"), SweepModel)
+
+    def recommendation(self, recommendation_id: str) -> RecommendationModel:
+        return self._get(f"/recommendations/{recommendation_id}", RecommendationModel)
+
+    def export(self, recommendation_id: str, engine: str) -> ExportModel:
+        return self._get(f"/recommendations/{recommendation_id}/export", ExportModel, {"engine": engine})
+
+    def lint(self, engine: str, lists: Mapping[str, tuple[int, ...]], options: Mapping[str, str]) -> LintModel:
+        body = {
+            "engine": engine,
+            "lists": {name: list(sizes) for name, sizes in lists.items()},
+            "options": dict(options),
+        }
+        return _parsed(self._send("POST", "/lint", json=body), LintModel)
+
+    def _get(self, path: str, model: type[M], query: Mapping[str, Any] | None = None) -> M:
+        given = {key: value for key, value in (query or {}).items() if value is not None and value != ""}
+        return _parsed(self._send("GET", path, params=given), model)
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **arguments)
+        except httpx.TimeoutException:
+            raise ApiProblem(f"The API at {self.url} took too long to answer; try again.") from None
+        except httpx.HTTPError:
+            raise ApiProblem(f"The API at {self.url} does not answer; start it with `captune serve`.") from None
+        if answer.is_error:
+            raise _problem_of(answer)
+        return answer
+
+
+def _problem_of(answer: httpx.Response) -> ApiProblem:
+    try:
+        problem = ErrorModel.model_validate_json(answer.content)
+    except ValidationError:
+        return ApiProblem(f"The API answered with status {answer.status_code} and no reason.")
+    detail = problem.detail.strip()
+    if problem.file is None and problem.field is None:  # a name keeps its spelling
+        detail = detail[:1].upper() + detail[1:]
+    return ApiProblem(detail, problem)
+
+
+def _parsed(answer: httpx.Response, model: type[M]) -> M:
+    try:
+        return model.model_validate_json(answer.content)
+    except ValidationError:
+        raise ApiProblem(
+            f"The API's answer to {answer.request.url.path} is not of this dashboard's version; update both together."
+        ) from None

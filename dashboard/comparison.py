@@ -1,0 +1,68 @@
+"""Cards that set a tuned list against the engine's default: the figure, then the change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from dashboard import text
+from services.contract.recommendation import HoldoutModel
+from services.contract.scorecard import ScorecardModel
+
+
+def card(
+    place: st.delta_generator.DeltaGenerator,
+    label: str,
+    show: Callable[[float | None], str],
+    new: float | None,
+    old: float | None,
+    *,
+    relative: bool = True,
+) -> None:
+    """One figure; less is better in every one of them."""
+    delta = text.change(new, old) if relative else _points(new, old)
+    place.metric(
+        label,
+        show(new),
+        delta=delta,
+        delta_color="off" if delta == "no change" else "inverse",
+        delta_arrow="off" if delta == "no change" else "auto",
+        delta_description=f"default {show(old)}",
+        border=True,
+    )
+
+
+def cards(new: ScorecardModel, old: ScorecardModel) -> None:
+    """Eight figures of the tuned list, each with what the default has."""
+    first = st.columns(4)
+    card(first[0], "Mean step", text.ms, new.mean_step_ms, old.mean_step_ms)
+    card(first[1], "Time per token", text.ms, new.tpot_ms, old.tpot_ms)
+    card(first[2], "99th percentile step", text.ms, new.p99_step_ms, old.p99_step_ms)
+    card(first[3], "Worst regret", text.share, new.worst_regret, old.worst_regret, relative=False)
+    second = st.columns(4)
+    card(second[0], "Sizes", text.count, new.list_length, old.list_length)
+    card(second[1], "Capture time", text.seconds, new.capture_s, old.capture_s)
+    card(second[2], "Graph memory", text.mib, new.memory_mib, old.memory_mib)
+    card(second[3], "Steps without a graph", text.share, new.fallback_rate, old.fallback_rate, relative=False)
+    guessed = max(new.estimated_share, old.estimated_share)
+    if guessed > 0:
+        st.caption(f"Up to {text.share(guessed)} of the steps are timed by interpolation between measured sizes.")
+
+
+def holdout_cards(holdout: HoldoutModel) -> None:
+    """The same comparison on unseen traffic, shorter."""
+    new, old = holdout.tuned, holdout.default
+    columns = st.columns(4)
+    card(columns[0], "Mean step", text.ms, new.mean_step_ms, old.mean_step_ms)
+    card(columns[1], "Time per token", text.ms, new.tpot_ms, old.tpot_ms)
+    card(columns[2], "99th percentile step", text.ms, new.p99_step_ms, old.p99_step_ms)
+    card(columns[3], "Steps without a graph", text.share, new.fallback_rate, old.fallback_rate, relative=False)
+
+
+def _points(new: float | None, old: float | None) -> str | None:
+    """The difference of two shares in percentage points."""
+    if new is None or old is None:
+        return None
+    points = (new - old) * 100
+    return "no change" if abs(points) < 0.05 else f"{points:+.1f} points"

@@ -1,0 +1,98 @@
+"""What a result rests on: one phrase for the badge, and every recorded fact for those who check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from dashboard import names, text
+from services.contract.recommendation import RecommendationModel
+from services.contract.scorecard import ScorecardModel
+
+
+def basis(result: RecommendationModel) -> str:
+    """What the step times are, such as `recorded profile, NVIDIA H200, not measured here`."""
+    device = device_of(result.evidence)
+    if device.lower() == "cpu":
+        return "measured on a CPU; says nothing binding about a GPU"
+    if result.verdict == "adopt":
+        return f"confirmed in {result.engine.replace('@', ' ')} on {device}"
+    return f"recorded profile, {device}, not measured here"
+
+
+def verdict_sentence(result: RecommendationModel) -> str:
+    """One sentence that a person can repeat: what to do, what it brings, what it costs."""
+    engine = names.engine_name(result.engine)
+    new, old = result.scorecard, result.default.scorecard
+    fewer = f"{text.count(new.list_length, 'sizes')} instead of {text.count(old.list_length)}"
+    if result.verdict == "keep_default":
+        return f"Keep the {text.count(old.list_length, 'sizes')} of {engine}: nothing found is materially better."
+    if result.verdict == "inconclusive":
+        return f"The evidence does not decide between {fewer} in {engine}."
+    gains, prices = _gains_and_prices(new, old)
+    bought = f" for {text.joined(gains)}" if gains else ""
+    paid = f", at the price of {text.joined(prices)}" if prices else ""
+    return f"{'Use' if result.verdict == 'adopt' else 'Try'} these {fewer} in {engine}{bought}{paid}."
+
+
+def _gains_and_prices(new: ScorecardModel, old: ScorecardModel) -> tuple[list[str], list[str]]:
+    """`6 % faster steps` and the like; what does not change by 0.05 % is left out."""
+    gains: list[str] = []
+    prices: list[str] = []
+    for value, before, less, more in (
+        (new.mean_step_ms, old.mean_step_ms, "faster steps", "slower steps"),
+        (new.capture_s, old.capture_s, "less capture time", "more capture time"),
+        (new.memory_mib, old.memory_mib, "less graph memory", "more graph memory"),
+    ):
+        change = text.change(value, before)
+        if change is not None and change.startswith("-"):
+            gains.append(f"{change[1:]} {less}")
+        elif change is not None and change.startswith("+"):
+            prices.append(f"{change[1:]} {more}")
+    return gains, prices
+
+
+def device_of(evidence: Mapping[str, Any]) -> str:
+    """The name of the device that the profile was recorded on."""
+    profile = evidence.get("profile")
+    device = profile.get("device") if isinstance(profile, Mapping) else evidence.get("device")
+    if isinstance(device, Mapping):
+        device = device.get("name")
+    return str(device) if device else "unknown device"
+
+
+def evidence_table(result: RecommendationModel) -> None:
+    """Every fact of the evidence, flattened, names as words."""
+    rows = [{"What": what, "Value": value} for what, value in flat(result.evidence)]
+    rows += [{"What": "Result", "Value": result.id or ""}]
+    st.dataframe(rows, hide_index=True, column_config={"Value": st.column_config.TextColumn(width="large")})
+
+
+def flat(evidence: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
+    """(words, value) of every leaf, in order."""
+    leaves: list[tuple[str, str]] = []
+    for key, value in evidence.items():
+        words = f"{above}, {_words(key)}" if above else _words(key).capitalize()
+        if isinstance(value, Mapping):
+            leaves += flat(value, words)
+        else:
+            leaves.append((words, _shown(value)))
+    return leaves
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return text.UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return text.digits(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(_shown(item) for item in value) or "none"
+    return str(value)

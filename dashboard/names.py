@@ -1,0 +1,71 @@
+"""Words for what the API names in short."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Colour = Literal["gray", "blue", "green", "red", "orange"]
+
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "lmdeploy": "LMDeploy"}
+
+FAMILIES = {
+    "decode_full": "Decode, full graphs",
+    "decode_piecewise": "Decode, piecewise graphs",
+    "prefill_piecewise": "Prefill, piecewise graphs",
+    "prefill_breakable": "Prefill, breakable graphs",
+    "mixed_piecewise": "Mixed steps, piecewise graphs",
+    "target_verify": "Speculative verification",
+    "draft": "Draft model",
+}
+
+POLICIES = {
+    None: "The engine's own",
+    "vllm": "vLLM: prefill and decode mixed in one step",
+    "sglang": "SGLang: prefill first",
+    "decode": "Decode node: no prefill here",
+}
+
+OBJECTIVES = {
+    "step": "Mean time of a step (GPU time)",
+    "token": "Mean time per generated token (what users feel)",
+}
+
+ORIGINS = {
+    "census": "every step was logged",
+    "sample": "a sample of the steps",
+    "reconstruction": "reconstructed from telemetry",
+    "simulation": "simulated from the recorded requests",
+    "given": "a size,count file",
+}
+
+KINDS = {"requests": "Requests", "steps": "Engine steps", "histogram": "Histogram"}
+
+STATES: dict[str, tuple[str, Colour, str]] = {
+    "queued": ("Queued", "gray", ":material/schedule:"),
+    "running": ("Running", "blue", ":material/play_circle:"),
+    "complete": ("Complete", "green", ":material/check_circle:"),
+    "failed": ("Failed", "red", ":material/error:"),
+    "cancelled": ("Cancelled", "gray", ":material/cancel:"),
+}
+
+VERDICTS: dict[str, tuple[str, Colour, str]] = {
+    "adopt": ("Adopt this list", "green", ":material/check_circle:"),
+    "try": ("Try this list", "blue", ":material/science:"),
+    "keep_default": ("Keep the engine's default", "gray", ":material/pause_circle:"),
+    "inconclusive": ("Inconclusive", "orange", ":material/help:"),
+}
+
+
+def engine_name(spec: str) -> str:
+    """`vllm@0.33.0` as `vLLM 0.33.0`."""
+    name, _, version = spec.partition("@")
+    return f"{ENGINES.get(name, name)} {version}".strip()
+
+
+def family_name(name: str) -> str:
+    return FAMILIES.get(name, name.replace("_", " ").capitalize())
+
+
+def format_name(name: str) -> str:
+    """A reader's name, such as `azure_2023`, as words."""
+    return name.replace("_", " ").replace("-", " ").capitalize().replace("Vllm", "vLLM").replace("Sglang", "SGLang")

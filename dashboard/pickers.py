@@ -1,0 +1,186 @@
+"""Controls that several pages share: trace, engine and options, profile, policy and load."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from dashboard import names, text
+from dashboard.state import api, choose, chosen, go
+from services.contract.profile import ProfileSummary
+from services.contract.sweep import SweepModel
+from services.contract.trace import TraceModel
+
+
+def pick_trace() -> TraceModel | None:
+    """The trace of the URL, changeable; with none stored, the next action instead."""
+    traces = {trace.id: trace for trace in api().traces().items if trace.id}
+    if not traces:
+        st.info("No trace yet. Upload recorded traffic or an engine log first.", icon=":material/upload_file:")
+        if st.button("Upload a trace", type="primary"):
+            go("traces")
+        return None
+    wanted = chosen("trace")
+    if wanted is not None and wanted not in traces:
+        traces[wanted] = api().trace(wanted)  # older than the first page of the list
+    ids = list(traces)
+    index = ids.index(wanted) if wanted in traces else 0
+    picked = st.selectbox("Trace", ids, index=index, key="trace", format_func=lambda key: trace_label(traces[key]))
+    choose("trace", picked)
+    return traces[picked]
+
+
+def trace_label(trace: TraceModel) -> str:
+    noun = {"requests": "requests", "steps": "steps"}.get(trace.kind, "rows")
+    return f"{trace.name or 'unnamed'} · {text.count(trace.rows_kept, noun)} · {text.ago(trace.created_at)}"
+
+
+def sweep_label(sweep: SweepModel) -> str:
+    engine = names.engine_name(sweep.engine)
+    return f"{sweep.trace_name} · {engine} · load {sweep.serving.load:g} × · {text.ago(sweep.created_at)}"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """An engine with the options it is started with; `problem` says what cannot be read."""
+
+    spec: str
+    options: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def pick_engine(default: str | None = None) -> EngineChoice:
+    """Engine and version, and its own arguments as key=value."""
+    specs = [engine.spec for engine in api().engines().items]
+    wanted = chosen("engine") or default
+    if wanted and wanted not in specs:
+        specs.insert(0, wanted)  # another version than the newest
+    left, right = st.columns(2)
+    spec = left.selectbox(
+        "Engine and version",
+        specs,
+        index=specs.index(wanted) if wanted else 0,
+        key="engine",
+        format_func=names.engine_name,
+        accept_new_options=True,
+        help="For another version type name@version, such as vllm@0.32.0.",
+    )
+    typed = right.text_input(
+        "Engine options",
+        chosen("set") or "",
+        key="set",
+        placeholder="max_num_seqs=256 tp_size=2",
+        help="The engine's own argument names as key=value, separated by spaces. They decide its defaults and limits.",
+    )
+    choose("engine", spec)
+    choose("set", typed)
+    options, problem = parse_options(typed)
+    if problem:
+        right.error(problem)
+    return EngineChoice(spec or specs[0], options, problem)
+
+
+def parse_options(typed: str) -> tuple[dict[str, str], str | None]:
+    """`a=1 b=2` as pairs, and what is wrong with it."""
+    options: dict[str, str] = {}
+    for part in typed.replace(",", " ").split():
+        key, equals, value = part.lstrip("-").partition("=")
+        if not equals or not key or not value:
+            return {}, f"'{part}' is not key=value."
+        options[key.replace("-", "_")] = value
+    return options, None
+
+
+def profile_label(profile: ProfileSummary) -> str:
+    """`Llama-3.1-8B on NVIDIA H200`, or the name where the file says neither."""
+    model = (profile.model or {}).get("name")
+    device = (profile.device or {}).get("name")
+    label = f"{str(model).rsplit('/', 1)[-1]} on {device}" if model and device else profile.name
+    return label if profile.origin == "shipped" else f"{label} (imported)"
+
+
+def pick_profile() -> ProfileSummary | None:
+    """A cost profile; with none there, the next action instead."""
+    profiles = {profile.ref: profile for profile in api().profiles().items}
+    refs = list(profiles)
+    if not refs:
+        st.info(
+            "No cost profile yet. Measure one with `captune profile measure`, or import one with "
+            "`captune profile import FILE`.",
+            icon=":material/speed:",
+        )
+        return None
+    wanted = chosen("profile")
+    picked = st.selectbox(
+        "Cost profile",
+        refs,
+        index=refs.index(wanted) if wanted in refs else 0,
+        key="profile",
+        format_func=lambda ref: profile_label(profiles[ref]),
+        help="What each size costs, as measured on a device.",
+    )
+    choose("profile", picked)
+    return profiles[picked]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingChoice:
+    """How the recorded requests are replayed."""
+
+    policy: str | None
+    load: float
+    engines: int
+    max_running: int | None
+    kv_tokens: int | None
+
+    def document(self) -> dict[str, Any]:
+        """As the API takes it."""
+        return asdict(self)
+
+
+def workload_query(engine: EngineChoice, serving: ServingChoice | None, profile: str | None) -> dict[str, Any]:
+    """The URL query that histogram and audit share."""
+    options = [f"{key}={value}" for key, value in engine.options.items()]
+    document = serving.document() if serving else {}
+    return {"engine": engine.spec, "set": options or None, "profile": profile, **document}
+
+
+def pick_serving() -> ServingChoice:
+    """Scheduler policy, load and limits of the simulation."""
+    left, middle, right = st.columns([2, 1, 1])
+    policies, wanted = list(names.POLICIES), chosen("policy")
+    policy = left.selectbox(
+        "Scheduler",
+        policies,
+        index=policies.index(wanted) if wanted in policies else 0,
+        key="policy",
+        format_func=names.POLICIES.__getitem__,
+    )
+    load = middle.number_input(
+        "Load",
+        0.01,
+        1000.0,
+        _number(chosen("load")),
+        0.5,
+        key="load",
+        help="1 replays the recording as it was; 2 sends requests twice as fast.",
+    )
+    engines = right.number_input("Engines", 1, 10_000, 1, key="engines", help="Requests are spread over so many.")
+    choose("policy", policy)
+    choose("load", f"{load:g}")
+    with st.expander("Limits of one engine"):
+        first, second = st.columns(2)
+        running = first.number_input("Requests running at once", 1, 100_000, None, placeholder="the engine's default")
+        kv = second.number_input("KV cache, tokens", 1, 2_000_000_000, None, placeholder="unlimited")
+    return ServingChoice(policy, float(load), int(engines), running and int(running), kv and int(kv))
+
+
+def _number(typed: str | None) -> float:
+    """A load of the URL, 1 where it is none."""
+    try:
+        value = float(typed or 1)
+    except ValueError:
+        return 1.0
+    return min(max(value, 0.01), 1000.0) if value == value else 1.0

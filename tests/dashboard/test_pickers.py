@@ -1,0 +1,39 @@
+"""What is typed into a field, and what is said when it cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.charts import list_for
+from dashboard.pickers import EngineChoice, ServingChoice, parse_options, workload_query
+
+
+@pytest.mark.parametrize(
+    "typed", ["max_num_seqs=256 tp_size=2", "--max-num-seqs=256, --tp-size=2", " max_num_seqs=256\ttp_size=2 "]
+)
+def test_options_are_read_as_people_write_them(typed: str) -> None:
+    assert parse_options(typed) == ({"max_num_seqs": "256", "tp_size": "2"}, None)
+
+
+@pytest.mark.parametrize("typed", ["max_num_seqs", "max_num_seqs=", "=256", "a=1 b"])
+def test_an_option_that_is_no_pair_is_named(typed: str) -> None:
+    options, problem = parse_options(typed)
+    assert options == {}
+    assert problem is not None and typed.split()[-1] in problem
+
+
+def test_a_workload_is_asked_for_as_the_api_names_things() -> None:
+    query = workload_query(
+        EngineChoice("vllm@0.33.0", {"max_num_seqs": "256"}), ServingChoice("decode", 12.0, 1, None, None), "h200"
+    )
+    assert query["engine"] == "vllm@0.33.0"
+    assert query["set"] == ["max_num_seqs=256"]
+    assert (query["policy"], query["load"], query["profile"]) == ("decode", 12.0, "h200")
+
+
+def test_a_family_is_drawn_over_its_own_list() -> None:
+    lists = {"decode": (1, 2), "prefill": (512,)}
+    assert list_for("prefill_piecewise", lists) == (512,)
+    assert list_for("decode_full", lists) == (1, 2)
+    assert list_for("decode_full", {"capture": (1, 2, 4)}) == (1, 2, 4)
+    assert list_for("decode_full", {}) == ()

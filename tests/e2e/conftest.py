@@ -1,0 +1,197 @@
+"""The real stack on free ports, and a real browser before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+READY_TIMEOUT_S = 60.0
+FAILED = pytest.StashKey[bool]()
+WIDTH_PX, HEIGHT_PX = 1440, 900
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(item.fspath).parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running Captune."""
+
+    api_url: str
+    dashboard_url: str
+    log: Path
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """API, runner and dashboard as `captune serve` starts them, over an empty database."""
+    folder = tmp_path_factory.mktemp("captune")
+    api_port, dashboard_port = _free_port(), _free_port()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("CAPTUNE_")}
+    environment |= {"CAPTUNE_DATA_DIR": str(folder / "data"), "HOME": str(folder)}
+    command = [sys.executable, "-c", "from services.cli.main import main; main()", "serve"]
+    command += ["--api-port", str(api_port), "--dashboard-port", str(dashboard_port)]
+    log = folder / "serve.log"
+    running = Stack(f"http://127.0.0.1:{api_port}", f"http://127.0.0.1:{dashboard_port}", log)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output)
+    try:
+        _wait_ready(process, running)
+        yield running
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_ready(process: subprocess.Popen[bytes], stack: Stack) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, stack.log.read_text()
+        try:
+            with urllib.request.urlopen(f"{stack.dashboard_url}/_stcore/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise AssertionError(f"not ready within {READY_TIMEOUT_S} s:\n{stack.log.read_text()}")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium or Chrome on the PATH, else Playwright's own."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=["light"])
+def page(browser: Browser, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+    context = browser.new_context(
+        viewport={"width": WIDTH_PX, "height": HEIGHT_PX}, color_scheme=request.param, accept_downloads=True
+    )
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    yield page
+    if request.node.stash.get(FAILED, False):
+        picture = tmp_path / "failed.png"
+        page.screenshot(path=picture)
+        print(f"the page as it was when the test failed: {picture}")
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def screenshots(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+    """Where screenshots go: docs/screenshots when CAPTUNE_SCREENSHOTS is set, else a temporary folder."""
+    if os.environ.get("CAPTUNE_SCREENSHOTS"):
+        return repository / "docs" / "screenshots"
+    return tmp_path_factory.mktemp("screenshots")
+
+
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Path:
+    """The public Azure conversation trace where it is on this machine, else 1,500 requests in its format."""
+    public = repository.parent / "shared" / "traces" / "azure" / "AzureLLMInferenceTrace_conv.csv"
+    if public.is_file():
+        return public
+    path = tmp_path_factory.mktemp("trace") / "conversation.csv"
+    path.write_text(_azure_csv(requests=1_500))
+    return path
+
+
+def _azure_csv(requests: int) -> str:
+    random = np.random.default_rng(7)
+    arrival_us = np.cumsum(random.exponential(180_000, requests)).astype(np.int64)
+    prompt = np.clip(random.lognormal(6.5, 1.0, requests), 8, 8_000).astype(int)
+    answer = np.clip(random.lognormal(5.0, 0.7, requests), 2, 1_000).astype(int)
+    start = np.datetime64("2023-11-16T18:15:46.000000")
+    rows = [
+        f"{str(start + np.timedelta64(int(at), 'us')).replace('T', ' ')}0,{p},{a}"
+        for at, p, a in zip(arrival_us, prompt, answer, strict=True)
+    ]
+    return "\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n"
+
+
+@pytest.fixture(scope="session")
+def profile_document() -> str:
+    """A made-up accelerator whose curve is a staircase with one inversion; not a recording of a real device."""
+    sizes = [*range(1, 65), *range(72, 513, 8)]
+    points = [
+        {
+            "size": size,
+            "step_ms": round(6.2 + 0.012 * size + 0.3 * (size // 64) + (2.2 if size == 448 else 0.0), 4),
+            "fallback_ms": round(14.0 + 0.015 * size, 4),
+            "spread_ms": 0.02,
+            "capture_s": 0.11,
+            "memory_mib": 18.0,
+        }
+        for size in sizes
+    ]
+    family = {
+        "unit": "requests",
+        "context_tokens": 1,
+        "attention_ms_per_mtoken": 3.0,
+        "row_ms": 0.001,
+        "memory": {"pool_mib": 300.0},
+        "capture": {"fixed_s": 0.5},
+        "points": points,
+    }
+    prefill = [{"tokens": tokens, "step_ms": 6.0 + tokens / 50} for tokens in (128, 512, 2_048, 8_192, 16_384)]
+    document = {
+        "schema": 1,
+        "name": "made-up-8b",
+        "device": {"name": "Made-up accelerator"},
+        "model": {"name": "Made-up 8B", "dtype": "bfloat16"},
+        "recorded_at": "2026-01-01T00:00:00Z",
+        "starts": 2,
+        "families": {"decode_full": family},
+        "prefill": {"points": prefill},
+    }
+    return json.dumps(document)

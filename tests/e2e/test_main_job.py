@@ -1,0 +1,165 @@
+"""The main job as a person does it in a browser, on the real API, runner, database and dashboard."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+SWEEP_TIMEOUT_MS = 90_000
+
+
+def test_a_trace_becomes_a_tuned_configuration(
+    stack, page: Page, recording: Path, profile_document: str, screenshots: Path, tmp_path: Path
+) -> None:
+    _import_profile(stack.api_url, profile_document)
+
+    _open(page, stack.dashboard_url, "")
+    expect(page.get_by_text("hand in a trace first")).to_be_visible()
+    _shot(page, screenshots / "start.png")
+    page.get_by_role("link", name="1. Hand in a trace").click()
+    expect(page.get_by_text("No trace yet")).to_be_visible()
+
+    _upload(page, recording)
+    expect(page.get_by_text(re.compile(r"is stored as Azure 2023: kept [\d,]+ of [\d,]+ rows"))).to_be_visible()
+    _shot(page, screenshots / "traces.png")
+
+    page.get_by_role("button", name="See its workload").click()
+    _choose(page, "Scheduler", "Decode node")
+    _fill(page, "Load", "12")
+    expect(page.get_by_text("of the tokens that it can sustain").first).to_be_visible()
+    expect(page.get_by_test_id("stMetric").filter(has_text="Above the ceiling")).to_be_visible()
+    _shot(page, screenshots / "workload.png")
+
+    page.get_by_role("button", name="Tune for this trace").click()
+    expect(page.get_by_role("heading", name="What is asked")).to_be_visible()
+    _fill(page, "Engine options", "max_num_seqs=512")
+    _fill(page, "Trials", "6")
+    # Scheduler and load came along from the page before.
+    expect(page.get_by_text("at 12 × its recorded rate")).to_be_visible()
+    _shot(page, screenshots / "tune.png")
+    page.get_by_role("button", name="Start tuning").click()
+
+    expect(page).to_have_url(re.compile(r"/sweeps\?sweep=\w+"))
+    expect(page.get_by_text(re.compile(r"[1-9]\d* of 6 trials")).first).to_be_visible(timeout=SWEEP_TIMEOUT_MS)
+    result = page.get_by_role("button", name="See the result")
+    expect(result).to_be_visible(timeout=SWEEP_TIMEOUT_MS)
+    _shot(page, screenshots / "sweeps.png")
+
+    result.click()
+    expect(page).to_have_url(re.compile(r"/result\?recommendation=\w+"))
+    expect(page.get_by_role("heading", level=2).first).to_contain_text(re.compile(r"\d+ sizes"))
+    expect(page.get_by_text("not measured here").first).to_be_visible()
+    expect(page.get_by_test_id("stMetric").filter(has_text="Mean step").first).to_contain_text("ms")
+    _shot(page, screenshots / "result.png")
+
+    configuration = _download(page, "Download the vLLM 0.33.0 configuration", tmp_path)
+    stored = _stored(stack.api_url)
+    sizes = stored["lists"]["capture"]
+    assert re.search(r"cudagraph[_-]capture[_-]sizes", configuration)
+    assert all(str(size) in configuration for size in sizes)
+    assert len(sizes) < len(stored["default"]["lists"]["capture"])
+
+    # A link carries the whole state: another visitor sees the same result.
+    visitor = page.context.new_page()
+    visitor.goto(page.url)
+    expect(visitor.get_by_role("heading", level=2).first).to_contain_text(re.compile(r"\d+ sizes"), timeout=20_000)
+
+
+@pytest.mark.parametrize("engine", ["SGLang", "TensorRT-LLM"])
+def test_the_same_list_is_exported_for_other_engines(stack, page: Page, engine: str, tmp_path: Path) -> None:
+    _open(page, stack.dashboard_url, f"result?recommendation={_stored(stack.api_url)['id']}")
+    _choose(page, "Engine", engine)
+    configuration = _download(page, re.compile(f"Download the {engine}.*configuration"), tmp_path)
+    key = {"SGLang": "cuda-graph-bs", "TensorRT-LLM": "batch_sizes"}[engine]
+    assert key in configuration
+
+
+def test_a_picture_is_refused_with_a_sentence_and_nothing_is_stored(
+    stack, page: Page, tmp_path: Path, screenshots: Path
+) -> None:
+    picture = tmp_path / "holiday.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + os.urandom(4096))
+    before = _traces(stack.api_url)
+    _open(page, stack.dashboard_url, "traces")
+    _upload(page, picture)
+    refusal = page.get_by_test_id("stAlert").filter(has_text="holiday.png")
+    expect(refusal).to_contain_text("Nothing was stored.")
+    assert "Traceback" not in page.content()
+    _shot(page, screenshots / "refused.png")
+    assert _traces(stack.api_url) == before
+
+
+def test_a_link_to_something_that_is_gone_says_so(stack, page: Page) -> None:
+    _open(page, stack.dashboard_url, "result?recommendation=nosuchresult")
+    expect(page.get_by_test_id("stAlert").first).to_contain_text("nosuchresult")
+
+
+def _import_profile(api_url: str, document: str) -> None:
+    answer = httpx.post(f"{api_url}/api/v1/profiles", content=document, headers={"content-type": "application/json"})
+    assert answer.status_code == 201, answer.text
+
+
+def _stored(api_url: str) -> dict[str, object]:
+    sweeps = httpx.get(f"{api_url}/api/v1/sweeps").json()["items"]
+    identity = next(sweep["recommendation_id"] for sweep in sweeps if sweep["recommendation_id"])
+    document = httpx.get(f"{api_url}/api/v1/recommendations/{identity}").json()
+    assert isinstance(document, dict)
+    return document
+
+
+def _traces(api_url: str) -> list[str]:
+    return [trace["id"] for trace in httpx.get(f"{api_url}/api/v1/traces").json()["items"]]
+
+
+def _open(page: Page, url: str, path: str) -> None:
+    page.goto(f"{url}/{path}")
+    _idle(page)
+
+
+def _idle(page: Page) -> None:
+    """Streamlit has run the page to its end."""
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+
+
+def _upload(page: Page, path: Path) -> None:
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(path)
+
+
+def _choose(page: Page, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=re.compile(rf"\b{label}\b")).click()
+    page.get_by_role("option", name=re.compile(option)).first.click()
+    _idle(page)
+
+
+def _fill(page: Page, label: str, value: str) -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(value)
+    box.press("Enter")
+    _idle(page)
+
+
+def _download(page: Page, name: str | re.Pattern[str], folder: Path) -> str:
+    with page.expect_download() as caught:
+        page.get_by_role("button", name=name).click()
+    path = folder / caught.value.suggested_filename
+    caught.value.save_as(path)
+    return path.read_text()
+
+
+def _shot(page: Page, path: Path) -> None:
+    """The whole page: Streamlit scrolls inside a box, so the window is made as tall as its content."""
+    _idle(page)
+    page.wait_for_timeout(600)  # figures ease in
+    size = page.viewport_size
+    assert size is not None
+    tall = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
+    page.set_viewport_size({"width": size["width"], "height": max(size["height"], int(tall))})
+    page.wait_for_timeout(600)
+    page.screenshot(path=path)
+    page.set_viewport_size(size)
+    assert path.stat().st_size > 10_000

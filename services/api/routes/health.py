@@ -1,0 +1,38 @@
+"""Is it alive, is it ready, how much has it done; outside of the versioned part."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import PlainTextResponse
+
+from services.api.context import InContext, InStore
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+def alive() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+def ready(store: InStore) -> dict[str, str]:
+    """The database answers too."""
+    store.check()
+    return {"status": "ready"}
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(context: InContext) -> PlainTextResponse:
+    """Prometheus text: sweeps by state, HTTP answers by class."""
+    states = {"queued": 0, "running": 0, "complete": 0, "failed": 0, "cancelled": 0} | context.store.sweeps.counts()
+    lines = [
+        "# HELP captune_sweeps Sweeps by state.",
+        "# TYPE captune_sweeps gauge",
+        *(f'captune_sweeps{{state="{state}"}} {count}' for state, count in states.items()),
+        "# HELP captune_http_answers_total HTTP answers of this process by status class.",
+        "# TYPE captune_http_answers_total counter",
+        *(f'captune_http_answers_total{{class="{kind}"}} {n}' for kind, n in sorted(context.answers.items())),
+    ]
+    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")

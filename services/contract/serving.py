@@ -1,0 +1,51 @@
+"""How a workload is served: the options asked for, and what the simulation saw."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from services.contract.plain import Answer, Request, plain
+from tuner.recommendation import ServingOptions
+from workloads.serving.limits import PolicyName
+from workloads.serving.report import ServingReport
+
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class ServingOptionsModel(Request):
+    """See `tuner.recommendation.ServingOptions`."""
+
+    policy: PolicyName | None = None
+    load: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    engines: Annotated[int, Field(ge=1, le=100_000)] = 1
+    max_running: Count | None = None
+    kv_tokens: Count | None = None
+
+    def to_domain(self) -> ServingOptions:
+        return ServingOptions(**self.model_dump())
+
+
+class ServingReportModel(Answer):
+    """See `workloads.serving.report.ServingReport`."""
+
+    load_share: float | None
+    overloaded: bool
+    queue_wait_p50_s: float | None
+    queue_wait_p99_s: float | None
+    ttft_p50_s: float | None
+    ttft_p99_s: float | None
+    tpot_mean_ms: float | None
+    share_at_cap: float | None
+    mean_running: float | None
+    peak_running: int
+    throughput_tokens_per_s: float | None
+    utilisation: float | None
+    completed: int
+    rejected: int
+    makespan_s: float | None
+
+    @classmethod
+    def from_domain(cls, report: ServingReport) -> Self:
+        return cls.model_validate(plain(report))

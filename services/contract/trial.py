@@ -1,0 +1,33 @@
+"""TrialModel: one trial of a sweep."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from services.contract.plain import Answer, plain
+from services.contract.scorecard import ListsModel, ScorecardModel
+from tuner.recommendation import Trial, TrialState
+
+
+class TrialModel(Answer):
+    """See `tuner.recommendation.Trial`."""
+
+    number: int
+    source: str
+    state: TrialState
+    params: dict[str, Any]
+    lists: ListsModel
+    values: dict[str, float | None]
+    scorecard: ScorecardModel | None
+    reason: str | None = None
+
+    @classmethod
+    def from_domain(cls, trial: Trial) -> Self:
+        return cls.model_validate(plain(trial))
+
+
+class TrialsModel(Answer):
+    """Trials above a cursor; ask again with `after=next_after` while the sweep runs."""
+
+    items: tuple[TrialModel, ...]
+    next_after: int

@@ -1,0 +1,109 @@
+"""One sweep from claim to recommendation: what the child process does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from db.records import Claim, StoredSweep
+from db.store import Store
+from services.catalog import find_profile
+from services.contract.budget import BudgetModel
+from services.contract.recommendation import RecommendationModel
+from services.contract.serving import ServingOptionsModel
+from services.contract.sweep import MEASURE
+from services.contract.trial import TrialModel
+from services.sweeps.measuring import measure_for_sweep
+from tuner.cost_profile import CostProfile
+from tuner.engines.registry import engine as find_engine
+from tuner.recommend import recommend
+from tuner.recommendation import Objective, Trial, TuneRequest
+from workloads.errors import NotFound
+
+
+def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> None:
+    """Work on a claimed sweep until its recommendation is stored.
+
+    Trials recorded before, by a process that died, stay as they are: a trial is a function of (request, seed,
+    number), so meeting one again adds nothing.
+
+    Args:
+        should_stop: asked between trials; true ends the work without a recommendation.
+
+    Raises:
+        LeaseLost: the sweep is no longer ours.
+        CaptuneError: why there is no recommendation.
+    """
+    sweep = store.sweeps.get(claim.sweep_id)
+    store.queue.progress(claim, "reading the trace")
+    request = tune_request(store, sweep, lambda phase: store.queue.progress(claim, phase), should_stop)
+    if should_stop():
+        return
+    store.queue.progress(claim, "tuning")
+
+    reported: set[int] = set()
+
+    def on_trial(trial: Trial) -> None:
+        if trial.number in reported:
+            return
+        reported.add(trial.number)
+        document = TrialModel.from_domain(trial).model_dump(mode="json")
+        store.queue.record_trial(claim, trial.number, trial.state, document)
+
+    storage = store.optuna_storage()
+    try:
+        recommendation = recommend(
+            request,
+            storage=storage,
+            study_name=f"captune-sweep-{sweep.id}",
+            on_trial=on_trial,
+            should_stop=should_stop,
+        )
+    finally:
+        storage.engine.dispose()
+    if should_stop():
+        return
+    for trial in recommendation.trials:  # whatever the study did not report as it came
+        on_trial(trial)
+    model = RecommendationModel.from_domain(recommendation, engine=request.engine.spec, options=request.raw_options)
+    store.queue.complete(claim, model.document(), model.verdict)
+
+
+def tune_request(
+    store: Store, sweep: StoredSweep, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+) -> TuneRequest:
+    """What a stored sweep asks for, with its trace and profile loaded (and measured, when it says so).
+
+    Raises:
+        NotFound: the trace or the profile is gone.
+        BadUsage: an engine, option or limit that does not exist.
+    """
+    if sweep.trace_id is None:
+        raise NotFound(f"the trace '{sweep.trace_name}' was deleted")
+    chosen = find_engine(sweep.engine)
+    return TuneRequest(
+        traffic=store.traces.load(sweep.trace_id).traffic,
+        trace_name=sweep.trace_name,
+        engine=chosen,
+        options=chosen.options(sweep.options),
+        profile=_profile(store, sweep, on_phase, should_stop),
+        raw_options=_texts(sweep.options),
+        serving=ServingOptionsModel.model_validate(sweep.serving).to_domain(),
+        budget=BudgetModel.model_validate(sweep.budget).to_domain(),
+        objective=cast(Objective, sweep.objective),
+        trials=sweep.trials,
+        holdout_share=sweep.holdout_share,
+        seed=sweep.seed,
+    )
+
+
+def _profile(
+    store: Store, sweep: StoredSweep, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+) -> CostProfile:
+    if sweep.profile == MEASURE and sweep.model is not None:
+        return measure_for_sweep(store, sweep.id, sweep.model, on_phase, should_stop)
+    return find_profile(sweep.profile, store, files=False)
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in options.items()}

@@ -1,0 +1,51 @@
+"""A sweep that measures its model first: the one place where a sweep touches the GPU worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from db.queue import LeaseLost
+from db.store import Store
+from services.capture.job import describe, plan_job
+from services.capture.readings import Progress
+from tuner.cost_profile import CostProfile
+from tuner.profile_file import parse_profile
+from workloads.errors import BadUsage
+
+
+def measure_for_sweep(
+    store: Store, sweep_id: str, model: str, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+) -> CostProfile:
+    """Measure `model` on this machine's device and keep the profile as `measured-SWEEP`.
+
+    A sweep that is resumed finds that profile and does not measure again.
+
+    Raises:
+        BadUsage: `model` is a path; a server does not open files that a client names.
+        MissingExtra: torch or Ray is not installed here.
+        MeasurementFailed: no size could be measured.
+        LeaseLost: the sweep was cancelled or taken over meanwhile.
+    """
+    name = f"measured-{sweep_id}"
+    stored = store.profiles.find(name)
+    if stored is not None:
+        return parse_profile(stored.document, file=name)
+    if any(mark in model for mark in "/\\") or model.endswith(".json"):
+        raise BadUsage("takes the name of a built-in model; measure a file by `captune profile measure`", field="model")
+    on_phase(f"measuring {model}")
+    profile = replace(_measure(model, on_phase, should_stop), name=name)
+    store.profiles.add(profile)
+    return profile
+
+
+def _measure(model: str, on_phase: Callable[[str], None], should_stop: Callable[[], bool]) -> CostProfile:
+    def on_progress(progress: Progress) -> None:
+        if should_stop():
+            raise LeaseLost("told to stop while measuring")
+        on_phase(f"measuring {model}: {describe(progress)}")
+
+    job = plan_job(model)
+    from services.capture.pool import measure_profile  # needs the worker extra, which `plan_job` has checked
+
+    return measure_profile(job, on_progress)

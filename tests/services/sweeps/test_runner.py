@@ -1,0 +1,129 @@
+"""The runner with real child processes: killed, cancelled, failing, stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from db.records import StoredSweep
+from db.store import Store
+from services.settings import Settings
+from services.sweeps.runner import Runner
+from tests.services.sweeps.conftest import queue_sweep
+
+PATIENCE_S = 90.0
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def done(store: Store, sweep: StoredSweep) -> int:
+    return store.sweeps.get(sweep.id).progress_done
+
+
+def numbers(store: Store, sweep: StoredSweep) -> list[int]:
+    return [trial.number for trial in store.sweeps.trials(sweep.id)]
+
+
+def step(runner: Runner, condition: Callable[[], bool], what: str) -> None:
+    """Let the runner work until `condition`."""
+
+    def tick() -> bool:
+        runner._tick()
+        return condition()
+
+    wait_for(tick, what)
+
+
+def test_a_killed_sweep_is_finished_and_each_trial_is_there_once(store: Store, settings: Settings) -> None:
+    undisturbed = queue_sweep(store, trials=20)
+    killed = queue_sweep(store, trials=20)
+    runner = Runner(store, settings)
+    try:
+        step(runner, lambda: done(store, killed) >= 9, "trials of the second sweep")
+        os.kill(runner.children[0].process.pid, signal.SIGKILL)
+        assert runner.run_until_idle(PATIENCE_S)
+    finally:
+        runner.close()
+    for sweep in (undisturbed, killed):
+        ended = store.sweeps.get(sweep.id)
+        assert (ended.state, ended.error_message) == ("complete", None)
+        assert numbers(store, sweep) == list(range(20))
+    assert store.sweeps.get(killed.id).fence == 2
+    one, two = store.recommendations.of_sweep(undisturbed.id), store.recommendations.of_sweep(killed.id)
+    assert one is not None and two is not None
+    assert one.document["lists"] == two.document["lists"]
+    lists = [[trial.document["lists"] for trial in store.sweeps.trials(sweep.id)] for sweep in (undisturbed, killed)]
+    assert lists[0] == lists[1]
+
+
+def test_a_cancelled_sweep_stops_within_seconds(store: Store, settings: Settings) -> None:
+    sweep = queue_sweep(store, trials=5000)
+    runner = Runner(store, settings)
+    try:
+        step(runner, lambda: done(store, sweep) >= 2, "the first trials")
+        store.sweeps.cancel(sweep.id)
+        at = time.monotonic()
+        step(runner, lambda: not runner.children, "the child to end")
+        assert time.monotonic() - at < 8
+    finally:
+        runner.close()
+    recorded = numbers(store, sweep)
+    assert recorded == list(range(len(recorded)))
+    assert store.sweeps.get(sweep.id).state == "cancelled"
+
+
+def test_a_failing_sweep_stores_why_and_the_queue_goes_on(store: Store, settings: Settings) -> None:
+    bad = queue_sweep(store, profile="nowhere")
+    good = queue_sweep(store, trials=3)
+    runner = Runner(store, settings)
+    try:
+        assert runner.run_until_idle(PATIENCE_S)
+    finally:
+        runner.close()
+    failed = store.sweeps.get(bad.id)
+    assert (failed.state, failed.error_code) == ("failed", "not_found")
+    assert "nowhere" in (failed.error_message or "")
+    assert store.sweeps.get(good.id).state == "complete"
+
+
+def test_a_runner_that_is_stopped_gives_its_sweep_back_and_a_killed_one_loses_it(
+    store: Store, settings: Settings
+) -> None:
+    sweep = queue_sweep(store, trials=400)
+    command = [sys.executable, "-m", "services.sweeps.runner"]
+    environment = os.environ | settings.environment()
+    first = subprocess.Popen(command, env=environment, cwd=ROOT)
+    wait_for(lambda: done(store, sweep) >= 2, "the first runner's trials")
+    first.terminate()
+    assert first.wait(20) == 0
+    assert store.sweeps.get(sweep.id).state == "queued"
+    recorded = done(store, sweep)
+    second = subprocess.Popen(command, env=environment, cwd=ROOT)
+    wait_for(lambda: done(store, sweep) > recorded, "the second runner's trials")
+    second.kill()
+    second.wait()
+    wait_for(lambda: store.sweeps.get(sweep.id).state != "running" or _expired(store, sweep), "the lease to end")
+    claim = store.queue.claim("third", 60.0)
+    assert claim is not None and claim.sweep_id == sweep.id
+    time.sleep(1.5)  # the orphan sees that its runner is gone
+    recorded_by_now = numbers(store, sweep)
+    time.sleep(0.5)
+    assert numbers(store, sweep) == recorded_by_now == list(range(len(recorded_by_now)))
+
+
+def _expired(store: Store, sweep: StoredSweep) -> bool:
+    from db.base import now
+
+    until = store.sweeps.get(sweep.id).lease_until
+    return until is not None and until < now()

@@ -38,7 +38,7 @@ def ray_cluster() -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    options: dict[str, Any] = {"address": os.environ["RAY_ADDRESS"]} if remote else {"include_dashboard": False}
+    options: dict[str, Any] = {"address": os.environ["RAY_ADDRESS"]} if remote else _local_options()
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except (RuntimeError, ConnectionError, ValueError) as error:
@@ -47,6 +47,13 @@ def ray_cluster() -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _local_options() -> dict[str, Any]:
+    """Ray counts GPUs through NVML, which some containers lack though CUDA works there: count device nodes then."""
+    gpus = len([node for node in Path("/dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
+    counted = {} if not gpus or "CUDA_VISIBLE_DEVICES" in os.environ else {"num_gpus": gpus}
+    return {"include_dashboard": False, **counted}
 
 
 def _secure_environment() -> None:

@@ -103,6 +103,7 @@ def _one_start(
     spec: MeasureSpec, start: int, run: RunStart, failures: list[SizeFailure], on_progress: OnProgress
 ) -> tuple[MeasureSpec, StartReport]:
     """One start, with a new worker for every one that is lost; what killed a worker is left out from then on."""
+    reason = ""
     for _ in range(1 + MAX_REPLACEMENTS):
         last: Progress | None = None
         outcome: StartReport | WorkerFailure = WorkerFailure("worker_died", "the worker ended without a word")
@@ -116,23 +117,28 @@ def _one_start(
             return spec, outcome
         if outcome.error is not None and not isinstance(outcome.error, MeasurementFailed):
             raise outcome.error
+        reason = outcome.message
         smaller = _without(spec, last)
-        if smaller is None or last is None or last.size is None:
-            raise MeasurementFailed(outcome.message)
-        failures.append(SizeFailure(last.size, outcome.kind, f"{last.phase}: {outcome.message}"))
+        if smaller is None:
+            raise MeasurementFailed(reason)
+        if smaller != spec and last is not None and last.size is not None:
+            failures.append(SizeFailure(last.size, outcome.kind, f"{last.phase}: {reason}"))
         spec = smaller
-    raise MeasurementFailed(f"{MAX_REPLACEMENTS + 1} workers were lost; the last: {failures[-1].message}")
+    raise MeasurementFailed(f"{MAX_REPLACEMENTS + 1} workers were lost; the last one: {reason}")
 
 
 def _without(spec: MeasureSpec, last: Progress | None) -> MeasureSpec | None:
-    """The job without what was being done last; None where nothing would be left."""
-    if last is None or last.size is None:
+    """The job without what was being done last, or the same job where that is not to blame; None where nothing
+    would be left or the worker had not begun."""
+    if last is None or last.phase in ("start", "build"):
         return None
+    if last.phase in ("time", "fallback", "done"):  # reported now and then only, and every size had run before
+        return spec
     if last.phase == "prefill":
         return replace(spec, prefill_tokens=tuple(n for n in spec.prefill_tokens if n != last.size))
     if last.phase == "step_model":
         return replace(spec, contexts=())
-    return None if spec.sizes == (last.size,) else spec.without(frozenset({last.size}))
+    return None if last.size is None or spec.sizes == (last.size,) else spec.without(frozenset({last.size}))
 
 
 def _resolved(spec: MeasureSpec) -> MeasureSpec:

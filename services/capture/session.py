@@ -46,6 +46,8 @@ from workloads.models.weights import build_decoder
 
 Steps = Generator[Progress, None, None]
 
+QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
+PREFILL_REPEATS = 3
 BASE_CAPACITY = 16  # tokens per row while g is measured: rows have length one, checks use all of it
 
 
@@ -178,14 +180,16 @@ class CaptureSession:
         self, phase: Phase, keys: Sequence[int], measure: Measure, repeats: int
     ) -> Generator[Progress, None, dict[int, Timing]]:
         timed = rounds(keys, measure, repeats=repeats, seed=self.spec.seed + self.start)
-        done = 0
+        done, told_s = 0, 0.0
         while True:
             try:
                 key = next(timed)
             except StopIteration as finished:
                 result: dict[int, Timing] = finished.value
                 return result
-            yield self._progress(phase, done, repeats * len(keys), key)
+            if time.monotonic() - told_s > QUIET_S:
+                yield self._progress(phase, done, repeats * len(keys), key)
+                told_s = time.monotonic()
             done += 1
 
     @torch.inference_mode()
@@ -250,10 +254,10 @@ class CaptureSession:
         longest = max(spec.prefill_tokens) + max(spec.prefixes)
         bench = PrefillBench(self.decoder, self.backend, longest=longest, iterations=1)
         readings: list[PrefillReading] = []
-        total = len(spec.prefixes) * len(spec.prefill_tokens) * 3
+        total = len(spec.prefixes) * len(spec.prefill_tokens) * (1 + PREFILL_REPEATS)
         done = 0
         for prefix in spec.prefixes:
-            timed = bench.time(spec.prefill_tokens, prefix, repeats=3, seed=spec.seed)
+            timed = bench.time(spec.prefill_tokens, prefix, repeats=PREFILL_REPEATS, seed=spec.seed)
             while True:
                 try:
                     tokens = next(timed)

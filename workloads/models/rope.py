@@ -38,6 +38,6 @@ def angle_table(config: ModelConfig, positions: int, dtype: torch.dtype) -> tupl
 
 
 def apply(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate heads [T, H, D] by cos and sin [T, 1, D]; rolling by D / 2 swaps the halves."""
-    swapped = torch.roll(heads, heads.shape[-1] // 2, -1)
-    return torch.addcmul(heads * cos, swapped, sin)
+    """Rotate heads [T, H, D] by cos and sin [T, 1, D]: the halves swapped, the sign in sin."""
+    first, second = heads.chunk(2, dim=-1)
+    return torch.addcmul(heads * cos, torch.cat((second, first), dim=-1), sin)

@@ -1,0 +1,151 @@
+"""A whole start on a CPU in this process, and sizes that fail without taking the others along."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from services.capture import session as session_module
+from services.capture.pool import measure, measure_profile
+from services.capture.readings import Progress
+from services.capture.spec import MeasureSpec
+from services.capture.strategies.full import TracedStrategy
+from tuner.profile_file import dump_profile, parse_profile
+from workloads.errors import BadInput, MeasurementFailed, Unavailable
+
+
+def small(**change: object) -> MeasureSpec:
+    values: dict[str, object] = {"model": "tiny-llama", "sizes": (1, 4, 8), "starts": 1, "repeats": 2, "iterations": 1}
+    return MeasureSpec(**(values | {"device": "cpu", "warmup": 1} | change))  # type: ignore[arg-type]
+
+
+def test_a_start_measures_everything_that_was_asked() -> None:
+    told: list[Progress] = []
+    spec = small(fallback_sizes=(12,), prefill_tokens=(4, 16), prefixes=(0, 32), contexts=(16, 32, 64), starts=2)
+    measurement = measure(spec, told.append, use_ray=False, command="captune profile measure")
+    profile, (report, _) = measurement.profile, measurement.reports
+    family = profile.family("decode_full")
+    assert family.sizes.tolist() == [1, 4, 8, 12] and family.starts.tolist() == [2, 2, 2, 2]
+    for column in (family.step_ms, family.replay_ms, family.fallback_ms, family.capture_s):
+        assert (column > 0).all()
+    assert (family.replay_ms <= family.step_ms).all() and (family.spread_ms >= 0).all()
+    assert profile.prefill is not None
+    assert sorted(zip(profile.prefill.prefix_tokens, profile.prefill.tokens, strict=True)) == [
+        (0, 4),
+        (0, 16),
+        (32, 4),
+        (32, 16),
+    ]
+    assert report.step_model is not None
+    assert {point.context_tokens for point in report.step_model.points} == {16, 32, 64}
+    assert {point.rows / point.bucket for point in report.step_model.points} >= {1.0, 0.5}
+    captured = [p.size for p in told if p.phase == "capture" and p.seconds is not None and p.start == 0]
+    assert captured == [8, 4, 1, 12], "largest first, the sizes above the ladder apart"
+    assert [p.phase for p in told if p.phase in ("build", "done")] == ["build", "done"] * 2
+    assert profile.starts == 2 and profile.command == "captune profile measure"
+
+
+def test_a_cpu_profile_says_so_and_survives_its_file() -> None:
+    profile = measure_profile(small(sizes=(1, 2)), use_ray=False)
+    assert profile.device is not None and profile.device["name"] == "cpu" and profile.device["processor"]
+    assert profile.name == "cpu-tiny-llama"
+    assert profile.software is not None and profile.software["torch"] == torch.__version__
+    assert profile.model is not None and profile.model["weights"] == "random"
+    text = dump_profile(profile)
+    assert dump_profile(parse_profile(text)) == text
+
+
+def test_eager_is_a_strategy_without_captures() -> None:
+    family = measure_profile(small(strategy="eager"), use_ray=False).family("decode_eager")
+    assert family.capture_s.tolist() == [0.0, 0.0, 0.0]
+    assert family.fallback_ms.tolist() == family.step_ms.tolist()
+
+
+class FailingStrategy(TracedStrategy):
+    """Size 4 does not fit, size 8 is refused."""
+
+    def prepare(self, size: int):  # type: ignore[no-untyped-def]
+        if size == 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB.\nmore lines")
+        if size == 8:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+        return super().prepare(size)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def make(name: str, program: object, device: object, *, warmup: int) -> TracedStrategy:
+        return FailingStrategy(program, warmup=warmup)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session_module, "make_strategy", make)
+    yield
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_size_that_fails_is_a_record_and_the_others_keep_their_numbers() -> None:
+    measurement = measure(small(sizes=(1, 2, 4, 8)), use_ray=False)
+    assert measurement.profile.family("decode_full").sizes.tolist() == [1, 2]
+    assert [(f.size, f.kind) for f in measurement.failures] == [(8, "refused"), (4, "out_of_memory")]
+    assert measurement.failures[1].message == "CUDA out of memory. Tried to allocate 20 GiB."
+    software = measurement.profile.software
+    assert software is not None and len(software["measurement"]["failures"]) == 2  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("failing")
+def test_no_size_at_all_is_a_failed_measurement() -> None:
+    with pytest.raises(MeasurementFailed, match="no size could be measured"):
+        measure(small(sizes=(4, 8)), use_ray=False)
+
+
+def test_a_model_that_is_not_there_and_a_device_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match="neither a file"):
+        measure(small(model="no-such-model"), use_ray=False)
+    if not torch.cuda.is_available():
+        with pytest.raises(Unavailable, match="no CUDA device"):
+            measure(small(device="cuda"), use_ray=False)
+
+
+BLOCKED = (
+    "polars",
+    "numba",
+    "optuna",
+    "sqlalchemy",
+    "alembic",
+    "platformdirs",
+    "fastapi",
+    "streamlit",
+    "typer",
+    "rich",
+)
+
+
+def test_a_gpu_node_needs_torch_numpy_ray_and_pydantic_only(repository: Path) -> None:
+    code = f"""
+import importlib, pkgutil, sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {BLOCKED!r}:
+            raise ImportError("blocked: " + name)
+sys.meta_path.insert(0, Block())
+import services.capture, workloads.models
+for package in (services.capture, workloads.models):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+from tuner import dispatch, profile_file
+from services.capture.pool import measure_profile
+from services.capture.spec import MeasureSpec
+spec = MeasureSpec("tiny-llama", sizes=(1, 2), starts=1, repeats=1, device="cpu")
+print(profile_file.dump_profile(measure_profile(spec, use_ray=False)))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert parse_profile(done.stdout).family("decode_full").sizes.tolist() == [1, 2]

@@ -1,0 +1,50 @@
+"""What is measured when nobody says otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.capture.spec import MeasureSpec, default_fallback_sizes, default_sizes, default_spec, list_spec
+from workloads.errors import BadUsage
+
+
+def test_the_full_profile_covers_every_small_size_and_every_engine_ladder() -> None:
+    sizes = default_sizes()
+    assert set(range(1, 65)) <= set(sizes)
+    assert set(range(64, 513, 8)) <= set(sizes)
+    assert sizes[-1] == 512
+    assert default_fallback_sizes() == (576, 640, 768, 896, 1024)
+
+
+def test_defaults_follow_the_device() -> None:
+    cuda, cpu = default_spec("llama-3.1-8b", cuda=True), default_spec("tiny-llama", cuda=False)
+    assert cuda.starts >= 2 and len(cuda.contexts) >= 3 and len(cuda.fills) >= 2
+    assert cuda.prefill_tokens[0] == 128 and cuda.prefill_tokens[-1] == 16384 and len(cuda.prefixes) == 2
+    assert cpu.largest <= 64 and cpu.device == "cpu"
+    assert default_spec("tiny-llama", cuda=True, sizes=(8, 2)).all_sizes == (2, 8)
+
+
+def test_a_list_job_measures_the_list_and_nothing_else() -> None:
+    job = list_spec(default_spec("tiny-llama", cuda=False), (8, 1))
+    assert job.all_sizes == (1, 8)
+    assert not job.prefill_tokens and not job.contexts and not job.measure_fallback
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sizes": ()}, "sizes"),
+        ({"fallback_sizes": (8,)}, "fallback_sizes"),
+        ({"starts": 0}, "starts"),
+        ({"warmup": -1}, "warmup"),
+        ({"prefixes": (-1,)}, "prefixes"),
+        ({"strategy": "magic"}, "strategy"),
+        ({"device": "tpu"}, "device"),
+        ({"fills": (1.5,)}, "fills"),
+    ],
+)
+def test_an_impossible_job_is_refused_by_its_field(change: dict[str, object], field: str) -> None:
+    values: dict[str, object] = {"model": "tiny-llama", "sizes": (1, 8)}
+    with pytest.raises(BadUsage) as caught:
+        MeasureSpec(**(values | change))  # type: ignore[arg-type]
+    assert caught.value.field == field

@@ -75,9 +75,9 @@ def test_logits_equal_transformers(family: str) -> None:
         expected = model(TOKENS[None]).logits[0]
         hidden = decoder(TOKENS, torch.arange(len(TOKENS)), CausalAttention())
         error = (decoder.logits(hidden) - expected).abs().max()
-    # Largest error seen over all families: 1.5e-5 on logits of magnitude 10-40, the rounding of float32.
+    # Largest error seen over all families: 4.2e-6 on logits up to 6.5, the rounding of float32.
     assert expected.abs().max() > 1
-    assert error < 1e-4, f"{family}: max error {error:.2e}"
+    assert error < 2e-5, f"{family}: max error {error:.2e}"
 
 
 def test_a_folder_with_weights_gives_the_model_of_that_folder(tmp_path: Path) -> None:

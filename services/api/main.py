@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-
 import uvicorn
 
 from db.store import Store
 from services.api.app import create_app
+from services.logs import log_to_stderr
 from services.settings import Settings
 
 
@@ -20,5 +18,5 @@ def run(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    log_to_stderr()
     run(Settings.from_environment())

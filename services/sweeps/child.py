@@ -22,6 +22,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from db.queue import LeaseLost
 from db.records import Claim
 from db.store import Store
+from services.logs import log_to_stderr
 from services.settings import Settings
 from services.sweeps.job import run_sweep
 from workloads.errors import CaptuneError, Unavailable
@@ -117,7 +118,7 @@ def _ended(store: Store, claim: Claim, error: CaptuneError, heart: Heart) -> int
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    log_to_stderr()
     settings = Settings.from_environment()
     claim = Claim(sys.argv[1], int(sys.argv[2]))
     with Store(settings.database_url, settings.data_dir) as store:

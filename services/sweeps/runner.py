@@ -23,6 +23,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from db.records import Claim
 from db.store import Store
+from services.logs import log_to_stderr
 from services.settings import Settings
 from services.sweeps.child import GIVEN_BACK
 from workloads.errors import Unavailable
@@ -159,5 +160,5 @@ def _patiently_opened(settings: Settings) -> Store:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    log_to_stderr()
     run(Settings.from_environment())

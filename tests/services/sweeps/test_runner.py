@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from db.records import StoredSweep
 from db.store import Store
 from services.settings import Settings
@@ -127,3 +129,22 @@ def _expired(store: Store, sweep: StoredSweep) -> bool:
 
     until = store.sweeps.get(sweep.id).lease_until
     return until is not None and until < now()
+
+
+def test_a_sweep_can_measure_its_model_first(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    settings = Settings(f"sqlite:///{tmp_path / 'captune.db'}", tmp_path / "data")
+    with Store(settings.database_url, settings.data_dir) as store:
+        sweep = queue_sweep(store, trials=3, profile="measure", model="tiny-llama", options={"max_num_seqs": "32"})
+        runner = Runner(store, settings)
+        try:
+            assert runner.run_until_idle(2 * PATIENCE_S)
+        finally:
+            runner.close()
+        ended = store.sweeps.get(sweep.id)
+        assert (ended.state, ended.error_message) == ("complete", None)
+        profile = store.profiles.load(f"measured-{sweep.id}")
+        assert profile.families["decode_full"].sizes[-1] >= 32
+        recommendation = store.recommendations.of_sweep(sweep.id)
+        assert recommendation is not None
+        assert recommendation.document["evidence"]["profile"]["name"] == profile.name

@@ -10,6 +10,13 @@ from dashboard import text
 from services.contract.recommendation import HoldoutModel
 from services.contract.scorecard import ScorecardModel
 
+CARD_PX = 224
+
+
+def card_row() -> st.delta_generator.DeltaGenerator:
+    """A row of cards that wraps on a narrow screen before anything is cut."""
+    return st.container(horizontal=True)
+
 
 def card(
     place: st.delta_generator.DeltaGenerator,
@@ -30,21 +37,21 @@ def card(
         delta_arrow="off" if delta == "no change" else "auto",
         delta_description=f"default {show(old)}",
         border=True,
+        width=CARD_PX,
     )
 
 
 def cards(new: ScorecardModel, old: ScorecardModel) -> None:
     """Eight figures of the tuned list, each with what the default has."""
-    first = st.columns(4)
-    card(first[0], "Mean step", text.ms, new.mean_step_ms, old.mean_step_ms)
-    card(first[1], "Time per token", text.ms, new.tpot_ms, old.tpot_ms)
-    card(first[2], "99th percentile step", text.ms, new.p99_step_ms, old.p99_step_ms)
-    card(first[3], "Worst regret", text.share, new.worst_regret, old.worst_regret, relative=False)
-    second = st.columns(4)
-    card(second[0], "Sizes", text.count, new.list_length, old.list_length)
-    card(second[1], "Capture time", text.seconds, new.capture_s, old.capture_s)
-    card(second[2], "Graph memory", text.mib, new.memory_mib, old.memory_mib)
-    card(second[3], "Steps without a graph", text.share, new.fallback_rate, old.fallback_rate, relative=False)
+    row = card_row()
+    card(row, "Mean step", text.ms, new.mean_step_ms, old.mean_step_ms)
+    card(row, "Time per token", text.ms, new.tpot_ms, old.tpot_ms)
+    card(row, "99th percentile step", text.ms, new.p99_step_ms, old.p99_step_ms)
+    card(row, "Worst regret", text.share, new.worst_regret, old.worst_regret, relative=False)
+    card(row, "Sizes", text.count, new.list_length, old.list_length)
+    card(row, "Capture time", text.seconds, new.capture_s, old.capture_s)
+    card(row, "Graph memory", text.mib, new.memory_mib, old.memory_mib)
+    card(row, "Steps without a graph", text.share, new.fallback_rate, old.fallback_rate, relative=False)
     guessed = max(new.estimated_share, old.estimated_share)
     if guessed > 0:
         st.caption(f"Up to {text.share(guessed)} of the steps are timed by interpolation between measured sizes.")
@@ -53,11 +60,11 @@ def cards(new: ScorecardModel, old: ScorecardModel) -> None:
 def holdout_cards(holdout: HoldoutModel) -> None:
     """The same comparison on unseen traffic, shorter."""
     new, old = holdout.tuned, holdout.default
-    columns = st.columns(4)
-    card(columns[0], "Mean step", text.ms, new.mean_step_ms, old.mean_step_ms)
-    card(columns[1], "Time per token", text.ms, new.tpot_ms, old.tpot_ms)
-    card(columns[2], "99th percentile step", text.ms, new.p99_step_ms, old.p99_step_ms)
-    card(columns[3], "Steps without a graph", text.share, new.fallback_rate, old.fallback_rate, relative=False)
+    row = card_row()
+    card(row, "Mean step", text.ms, new.mean_step_ms, old.mean_step_ms)
+    card(row, "Time per token", text.ms, new.tpot_ms, old.tpot_ms)
+    card(row, "99th percentile step", text.ms, new.p99_step_ms, old.p99_step_ms)
+    card(row, "Steps without a graph", text.share, new.fallback_rate, old.fallback_rate, relative=False)
 
 
 def _points(new: float | None, old: float | None) -> str | None:

@@ -30,7 +30,7 @@ def verdict_sentence(result: RecommendationModel) -> str:
     if result.verdict == "keep_default":
         return f"Keep the {text.count(old.list_length, 'sizes')} of {engine}: nothing found is materially better."
     if result.verdict == "inconclusive":
-        return f"The evidence does not decide between {fewer} in {engine}."
+        return f"Undecided between {text.count(new.list_length)} tuned sizes and the {old.list_length} of {engine}."
     gains, prices = _gains_and_prices(new, old)
     bought = f" for {text.joined(gains)}" if gains else ""
     paid = f", at the price of {text.joined(prices)}" if prices else ""
@@ -67,7 +67,7 @@ def evidence_table(result: RecommendationModel) -> None:
     """Every fact of the evidence, flattened, names as words."""
     rows = [{"What": what, "Value": value} for what, value in flat(result.evidence)]
     rows += [{"What": "Result", "Value": result.id or ""}]
-    st.dataframe(rows, hide_index=True, column_config={"Value": st.column_config.TextColumn(width="large")})
+    st.dataframe(rows, hide_index=True, height="content")
 
 
 def flat(evidence: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
@@ -93,6 +93,8 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return text.digits(value)
+    if isinstance(value, int):
+        return text.count(value)
     if isinstance(value, list | tuple):
         return ", ".join(_shown(item) for item in value) or "none"
     return str(value)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 UNKNOWN = "unknown"
+NBSP = "\u00a0"
+"""Between a figure and its unit: a line must not break there."""
 
 
 def digits(value: float) -> str:
@@ -29,7 +31,7 @@ def count(value: float | None, noun: str = "") -> str:
 
 
 def ms(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{digits(value)} ms"
+    return UNKNOWN if value is None else f"{digits(value)}{NBSP}ms"
 
 
 def share(value: float | None) -> str:
@@ -37,10 +39,10 @@ def share(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if 0 < value < 0.0005:
-        return "under 0.1 %"
+        return f"under 0.1{NBSP}%"
     if 0.9995 < value < 1:
-        return "over 99.9 %"
-    return f"{value * 100:,.1f}".removesuffix(".0") + " %"
+        return f"over 99.9{NBSP}%"
+    return f"{value * 100:,.1f}".removesuffix(".0") + f"{NBSP}%"
 
 
 def change(new: float | None, old: float | None) -> str | None:
@@ -48,19 +50,19 @@ def change(new: float | None, old: float | None) -> str | None:
     if new is None or not old:
         return None
     percent = (new / old - 1) * 100
-    return "no change" if abs(percent) < 0.05 else f"{percent:+.1f} %"
+    return "no change" if abs(percent) < 0.05 else f"{percent:+.1f}{NBSP}%"
 
 
 def seconds(value: float | None) -> str:
     if value is None:
         return UNKNOWN
-    return f"{value * 1000:.0f} ms" if 0 < value < 0.1 else f"{digits(value)} s"
+    return f"{value * 1000:.0f}{NBSP}ms" if 0 < value < 0.1 else f"{digits(value)}{NBSP}s"
 
 
 def mib(value: float | None) -> str:
     if value is None:
         return UNKNOWN
-    return f"{digits(value / 1024)} GiB" if abs(value) >= 1024 else f"{digits(value)} MiB"
+    return f"{digits(value / 1024)}{NBSP}GiB" if abs(value) >= 1024 else f"{digits(value)}{NBSP}MiB"
 
 
 def duration(value: float | None) -> str:
@@ -75,7 +77,7 @@ def duration(value: float | None) -> str:
     minutes, left_s = divmod(rest, 60)
     parts = [(days, "d"), (hours, "h"), (minutes, "min"), (left_s, "s")]
     first = next(i for i, (amount, _) in enumerate(parts) if amount)
-    return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
+    return " ".join(f"{amount}{NBSP}{unit}" for amount, unit in parts[first : first + 2] if amount)
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:

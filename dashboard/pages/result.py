@@ -21,8 +21,8 @@ def page() -> None:
             return
         result = api().recommendation(identity)
         _verdict(result)
-        _lists(result)
         _reasons(result)
+        _lists(result)
         _front(result)
         _holdout(result)
         export_panel(result)

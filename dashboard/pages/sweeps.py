@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import names, text
-from dashboard.comparison import card
+from dashboard.comparison import card, card_row
 from dashboard.pickers import profile_label, sweep_label
 from dashboard.state import api, choose, chosen, go, readable_errors
 from services.contract.sweep import SweepModel
@@ -94,12 +94,12 @@ def _best(trials: list[TrialModel]) -> None:
     if not scored:
         return
     best = min(scored, key=lambda card: card.mean_step_ms or 0.0)
-    columns = st.columns(4)
+    row = card_row()
     old_ms = default.mean_step_ms if default else None
-    card(columns[0], "Mean step of the best trial", text.ms, best.mean_step_ms, old_ms)
-    card(columns[1], "Its sizes", text.count, best.list_length, default.list_length if default else None)
-    card(columns[2], "Its capture time", text.seconds, best.capture_s, default.capture_s if default else None)
-    card(columns[3], "Its graph memory", text.mib, best.memory_mib, default.memory_mib if default else None)
+    card(row, "Mean step of the best trial", text.ms, best.mean_step_ms, old_ms)
+    card(row, "Its sizes", text.count, best.list_length, default.list_length if default else None)
+    card(row, "Its capture time", text.seconds, best.capture_s, default.capture_s if default else None)
+    card(row, "Its graph memory", text.mib, best.memory_mib, default.memory_mib if default else None)
 
 
 def _actions(sweep: SweepModel) -> None:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import names, text
 from dashboard.client import ApiProblem
+from dashboard.comparison import card_row
 from dashboard.pickers import trace_label
 from dashboard.state import api, choose, chosen, go, readable_errors
 from services.contract.trace import TraceModel
@@ -75,22 +76,22 @@ def _picked(traces: dict[str, TraceModel]) -> str:
 
 def _details(trace: TraceModel) -> None:
     with st.container(border=True):
-        columns = st.columns(4)
-        columns[0].metric("Format", names.format_name(trace.format))
-        columns[1].metric("Rows kept", text.count(trace.rows_kept), help=f"of {text.count(trace.rows_read)} read")
-        columns[2].metric("Span", text.duration(trace.span_s))
+        row = card_row()
+        row.metric("Format", names.format_name(trace.format), width=190)
+        row.metric("Rows kept", text.count(trace.rows_kept), help=f"of {text.count(trace.rows_read)} read", width=190)
+        row.metric("Span", text.duration(trace.span_s), width=190)
         label, value = _rate(trace)
-        columns[3].metric(label, value)
+        row.metric(label, value, width=190)
         for reason, rows in trace.dropped.items():
             if rows:
                 st.caption(f"Dropped {text.count(rows, 'rows')}: {reason.replace('_', ' ')}")
         for note in trace.notes:
-            st.caption(note)
+            st.caption(note[:1].upper() + note[1:])
         _actions(trace)
 
 
 def _rate(trace: TraceModel) -> tuple[str, str]:
-    rate = trace.summary.get("requests_per_s")
+    rate = trace.summary.get("rate_per_s")
     if rate is not None:
         return "Requests per second", text.digits(rate)
     steps = trace.summary.get("steps")

@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard import names, text
 from dashboard.charts import histogram_chart
+from dashboard.comparison import card_row
 from dashboard.pickers import pick_engine, pick_profile, pick_serving, pick_trace, workload_query
 from dashboard.state import api, go, readable_errors
 from services.contract.audit import AuditModel
@@ -96,12 +97,16 @@ def _utilisation_sentence(report: ServingReportModel) -> str:
 
 def _audit(audit: AuditModel) -> None:
     st.subheader("What the engine's list does today")
-    columns = st.columns(5)
-    columns[0].metric("Exact hits", text.share(audit.step_share.exact), help="Steps that have exactly a captured size.")
-    columns[1].metric("Padded hits", text.share(audit.step_share.padded), help="Steps padded up to a captured size.")
-    columns[2].metric("Without a graph", text.share(audit.step_share.fallback), help="Steps that no graph serves.")
-    columns[3].metric("Above the ceiling", text.share(audit.above_ceiling), help="Steps above the largest size.")
-    columns[4].metric("Padding waste", text.share(audit.padding_waste), help="Padded slots in executed slots.")
+    row = card_row()
+    row.metric(
+        "Exact hits", text.share(audit.step_share.exact), help="Steps that have exactly a captured size.", width=150
+    )
+    row.metric(
+        "Padded hits", text.share(audit.step_share.padded), help="Steps padded up to a captured size.", width=150
+    )
+    row.metric("Without a graph", text.share(audit.step_share.fallback), help="Steps that no graph serves.", width=150)
+    row.metric("Above the ceiling", text.share(audit.above_ceiling), help="Steps above the largest size.", width=150)
+    row.metric("Padding waste", text.share(audit.padding_waste), help="Padded slots in executed slots.", width=150)
     for name, sizes in audit.present.lists.items():
         st.markdown(f"**{name.capitalize()} list, {text.count(len(sizes), 'sizes')}:** {text.short_sizes(sizes)}")
     if audit.never_used:

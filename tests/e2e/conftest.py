@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -157,41 +156,3 @@ def _azure_csv(requests: int) -> str:
         for at, p, a in zip(arrival_us, prompt, answer, strict=True)
     ]
     return "\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n"
-
-
-@pytest.fixture(scope="session")
-def profile_document() -> str:
-    """A made-up accelerator whose curve is a staircase with one inversion; not a recording of a real device."""
-    sizes = [*range(1, 65), *range(72, 513, 8)]
-    points = [
-        {
-            "size": size,
-            "step_ms": round(6.2 + 0.012 * size + 0.3 * (size // 64) + (2.2 if size == 448 else 0.0), 4),
-            "fallback_ms": round(14.0 + 0.015 * size, 4),
-            "spread_ms": 0.02,
-            "capture_s": 0.11,
-            "memory_mib": 18.0,
-        }
-        for size in sizes
-    ]
-    family = {
-        "unit": "requests",
-        "context_tokens": 1,
-        "attention_ms_per_mtoken": 3.0,
-        "row_ms": 0.001,
-        "memory": {"pool_mib": 300.0},
-        "capture": {"fixed_s": 0.5},
-        "points": points,
-    }
-    prefill = [{"tokens": tokens, "step_ms": 6.0 + tokens / 50} for tokens in (128, 512, 2_048, 8_192, 16_384)]
-    document = {
-        "schema": 1,
-        "name": "made-up-8b",
-        "device": {"name": "Made-up accelerator"},
-        "model": {"name": "Made-up 8B", "dtype": "bfloat16"},
-        "recorded_at": "2026-01-01T00:00:00Z",
-        "starts": 2,
-        "families": {"decode_full": family},
-        "prefill": {"points": prefill},
-    }
-    return json.dumps(document)

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any, Literal
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 SWEEP_TIMEOUT_MS = 90_000
 
 
 def test_a_trace_becomes_a_tuned_configuration(
-    stack, page: Page, recording: Path, profile_document: str, screenshots: Path, tmp_path: Path
+    stack, page: Page, recording: Path, screenshots: Path, tmp_path: Path
 ) -> None:
-    _import_profile(stack.api_url, profile_document)
-
     _open(page, stack.dashboard_url, "")
     expect(page.get_by_text("hand in a trace first")).to_be_visible()
     _shot(page, screenshots / "start.png")
@@ -26,11 +25,12 @@ def test_a_trace_becomes_a_tuned_configuration(
 
     _upload(page, recording)
     expect(page.get_by_text(re.compile(r"is stored as Azure 2023: kept [\d,]+ of [\d,]+ rows"))).to_be_visible()
+    expect(page.get_by_test_id("stMetric").filter(has_text="Requests per second")).to_contain_text(re.compile(r"\d"))
     _shot(page, screenshots / "traces.png")
 
     page.get_by_role("button", name="See its workload").click()
     _choose(page, "Scheduler", "Decode node")
-    _fill(page, "Load", "12")
+    _fill(page, "Load", "4")
     expect(page.get_by_text("of the tokens that it can sustain").first).to_be_visible()
     expect(page.get_by_test_id("stMetric").filter(has_text="Above the ceiling")).to_be_visible()
     _shot(page, screenshots / "workload.png")
@@ -40,7 +40,7 @@ def test_a_trace_becomes_a_tuned_configuration(
     _fill(page, "Engine options", "max_num_seqs=512")
     _fill(page, "Trials", "6")
     # Scheduler and load came along from the page before.
-    expect(page.get_by_text("at 12 × its recorded rate")).to_be_visible()
+    expect(page.get_by_text("at 4 × its recorded rate")).to_be_visible()
     _shot(page, screenshots / "tune.png")
     page.get_by_role("button", name="Start tuning").click()
 
@@ -55,6 +55,7 @@ def test_a_trace_becomes_a_tuned_configuration(
     expect(page.get_by_role("heading", level=2).first).to_contain_text(re.compile(r"\d+ sizes"))
     expect(page.get_by_text("not measured here").first).to_be_visible()
     expect(page.get_by_test_id("stMetric").filter(has_text="Mean step").first).to_contain_text("ms")
+    page.get_by_text("Evidence", exact=True).click()
     _shot(page, screenshots / "result.png")
 
     configuration = _download(page, "Download the vLLM 0.33.0 configuration", tmp_path)
@@ -62,7 +63,7 @@ def test_a_trace_becomes_a_tuned_configuration(
     sizes = stored["lists"]["capture"]
     assert re.search(r"cudagraph[_-]capture[_-]sizes", configuration)
     assert all(str(size) in configuration for size in sizes)
-    assert len(sizes) < len(stored["default"]["lists"]["capture"])
+    assert len(sizes) <= len(stored["default"]["lists"]["capture"]) // 2
 
     # A link carries the whole state: another visitor sees the same result.
     visitor = page.context.new_page()
@@ -75,8 +76,9 @@ def test_the_same_list_is_exported_for_other_engines(stack, page: Page, engine: 
     _open(page, stack.dashboard_url, f"result?recommendation={_stored(stack.api_url)['id']}")
     _choose(page, "Engine", engine)
     configuration = _download(page, re.compile(f"Download the {engine}.*configuration"), tmp_path)
-    key = {"SGLang": "cuda-graph-bs", "TensorRT-LLM": "batch_sizes"}[engine]
-    assert key in configuration
+    assert {"SGLang": "--cuda-graph", "TensorRT-LLM": "cuda_graph_config"}[engine] in configuration
+    largest = max(_stored(stack.api_url)["lists"]["capture"])
+    assert str(largest) in configuration
 
 
 def test_a_picture_is_refused_with_a_sentence_and_nothing_is_stored(
@@ -94,17 +96,37 @@ def test_a_picture_is_refused_with_a_sentence_and_nothing_is_stored(
     assert _traces(stack.api_url) == before
 
 
+@pytest.mark.parametrize(("scheme", "width_px"), [("light", 900), ("dark", 1440)])
+def test_every_page_opens_from_its_link(
+    stack, browser: Browser, screenshots: Path, scheme: Literal["light", "dark"], width_px: int
+) -> None:
+    result = _stored(stack.api_url)
+    links = {
+        "start": "",
+        "traces": "traces",
+        "workload": "workload?policy=decode&load=4",
+        "tune": "tune?policy=decode&load=4",
+        "sweeps": f"sweeps?sweep={result['sweep_id']}",
+        "result": f"result?recommendation={result['id']}",
+    }
+    context = browser.new_context(viewport={"width": width_px, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for name, link in links.items():
+        _open(page, stack.dashboard_url, link)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_role("alert").filter(has=page.get_by_test_id("stAlertContentError"))).to_have_count(0)
+        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wider <= 0, f"{name} scrolls sideways by {wider} px"
+        _shot(page, screenshots / f"{name}-{scheme}-{width_px}.png")
+    context.close()
+
+
 def test_a_link_to_something_that_is_gone_says_so(stack, page: Page) -> None:
     _open(page, stack.dashboard_url, "result?recommendation=nosuchresult")
     expect(page.get_by_test_id("stAlert").first).to_contain_text("nosuchresult")
 
 
-def _import_profile(api_url: str, document: str) -> None:
-    answer = httpx.post(f"{api_url}/api/v1/profiles", content=document, headers={"content-type": "application/json"})
-    assert answer.status_code == 201, answer.text
-
-
-def _stored(api_url: str) -> dict[str, object]:
+def _stored(api_url: str) -> dict[str, Any]:
     sweeps = httpx.get(f"{api_url}/api/v1/sweeps").json()["items"]
     identity = next(sweep["recommendation_id"] for sweep in sweeps if sweep["recommendation_id"])
     document = httpx.get(f"{api_url}/api/v1/recommendations/{identity}").json()
@@ -118,6 +140,7 @@ def _traces(api_url: str) -> list[str]:
 
 def _open(page: Page, url: str, path: str) -> None:
     page.goto(f"{url}/{path}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
     _idle(page)
 
 
@@ -131,8 +154,14 @@ def _upload(page: Page, path: Path) -> None:
 
 
 def _choose(page: Page, label: str, option: str) -> None:
-    page.get_by_role("combobox", name=re.compile(rf"\b{label}\b")).click()
-    page.get_by_role("option", name=re.compile(option)).first.click()
+    wanted = page.get_by_role("option", name=re.compile(option)).first
+    for _ in range(5):  # a rerun of the page closes an open list
+        page.get_by_role("combobox", name=re.compile(rf"\b{label}\b")).click()
+        try:
+            wanted.click(timeout=2_000)
+        except TimeoutError:
+            continue
+        break
     _idle(page)
 
 

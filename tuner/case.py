@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.budget import Budget
@@ -33,7 +34,36 @@ class Case:
 
     @property
     def allowed(self) -> AllowedSizes:
-        return self.engine.allowed(self.options)
+        """What the engine admits; under a regret bound the top of the range belongs to every list.
+
+        Steps above the last bucket run the engine's own fallback, which a profile of plain torch does not know, so no
+        measured figure could promise that they stay within the bound.
+        """
+        allowed = self.engine.allowed(self.options)
+        if math.isinf(self.budget.regret):
+            return allowed
+        return replace(allowed, required=tuple(sorted({*allowed.required, self._top(allowed)})))
+
+    def _top(self, allowed: AllowedSizes) -> int:
+        """Largest size that a decode step can have and the engine captures, as far as the profile reaches."""
+        sizes = self.profile.family(self.engine.decode_family).sizes
+        reach = allowed.reachable
+        if self.serving.max_running is not None:
+            reach = self.serving.max_running * self.engine.step_tokens_per_request(self.options)
+        top = min(allowed.largest, reach) // allowed.multiple_of * allowed.multiple_of
+        if top <= sizes[-1]:
+            return max(top, allowed.multiple_of)
+        admitted = sizes[sizes % allowed.multiple_of == 0]
+        return int(admitted[-1]) if len(admitted) else top
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What this case assumes."""
+        unmeasured = [n for n in self.allowed.required if n not in self.profile.family(self.engine.decode_family).sizes]
+        return tuple(
+            f"size {n} must be in the list but was not measured; its time is interpolated between its neighbours"
+            for n in unmeasured
+        )
 
     @property
     def rule(self) -> FamilyDispatch | None:

@@ -163,7 +163,8 @@ def _usable(cost: FamilyCost, sizes: I64, required: I64, budget: Budget) -> Bool
     ):
         if limit is None:
             continue
-        known = np.isin(sizes, cost.sizes[np.isfinite(column)])
+        # A required size that was not measured is priced by the next measured size up.
+        known = np.isfinite(column[np.minimum(np.searchsorted(cost.sizes, sizes), len(cost.sizes) - 1)])
         if not known.any() or not known[np.isin(sizes, required)].all():
             raise BadInput(
                 f"a budget is set, but the profile does not know {what} of the sizes it concerns", field=what

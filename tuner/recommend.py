@@ -207,7 +207,7 @@ def _evidence(
         "noise_share": judged.noise_share,
         "thresholds": asdict(thresholds),
         "closed_loop": None if loop is None else _loop_evidence(loop, observed),
-        "notes": list(observed.notes),
+        "notes": [*observed.notes, *case.notes],
         "left_out": list(LEFT_OUT),
     }
 

@@ -30,6 +30,7 @@ from services.cli.output import number, percent, sizes_text, table
 from services.cli.workload import Workload, open_profile, open_workload
 from services.contract.scorecard import FrontPointModel
 from tuner.budget import DEFAULT_REGRET, Budget
+from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.front import Front, best_front
 from tuner.recommendation import Objective
@@ -88,25 +89,13 @@ def solve(
 
 
 def _front(workload: Workload, profile: CostProfile, budget: Budget, objective: Objective) -> Front:
-    observed = workload.observe(profile)
     choice = workload.choice
     if choice is None:
+        observed = workload.observe(profile)
         family = _only_family(workload, list(observed.histograms), profile)
         return best_front(observed.histograms[family], profile, family, budget=budget, objective=objective)
-    family = choice.engine.decode_family
-    if family not in observed.histograms:
-        raise BadUsage(f"{workload.name} has no steps of family '{family}'", field="SOURCE")
-    effective = choice.engine.effective(choice.engine.default_lists(choice.options), choice.options)
-    return best_front(
-        observed.histograms[family],
-        profile,
-        family,
-        budget=budget,
-        objective=objective,
-        allowed=choice.engine.allowed(choice.options),
-        rule=choice.engine.dispatch(effective, choice.options).families[family],
-        reachable=observed.reachable,
-    )
+    case = Case(choice.engine, choice.options, profile, workload.serving, budget, objective)
+    return case.front(case.observe(workload.read.traffic, case.default_lists()))
 
 
 def _only_family(workload: Workload, families: list[str], profile: CostProfile) -> str:

@@ -1,4 +1,4 @@
-"""Make the bundled sample trace: a chat and code assistant on one engine, one working day squeezed into ten minutes.
+"""Make the bundled sample trace: a chat and code assistant on one engine, one working day squeezed into fifteen minutes.
 
     python -m workloads.samples.make_sample [FILE]
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 SEED = 20_260_101
 REQUESTS = 9_000
-SPAN_S = 600
+SPAN_S = 900
 BURSTINESS_CV = 1.8
 OUTPUT = Path(__file__).with_name("chat_and_code.csv")
 

@@ -64,17 +64,26 @@ def device_of(evidence: Mapping[str, Any]) -> str:
 
 
 def evidence_table(result: RecommendationModel) -> None:
-    """Every fact of the evidence, flattened, names as words."""
+    """The facts that fit a table, names as words; all of them as a file."""
     rows = [{"What": what, "Value": value} for what, value in flat(result.evidence)]
-    rows += [{"What": "Result", "Value": result.id or ""}]
-    st.dataframe(rows, hide_index=True, height="content")
+    st.dataframe(rows, hide_index=True, column_config={"Value": st.column_config.TextColumn(width="large")})
+    st.download_button(
+        "Download all of it as JSON",
+        result.model_dump_json(indent=1),
+        file_name=f"captune-{result.id}.json",
+        mime="application/json",
+        icon=":material/download:",
+        on_click="ignore",
+    )
 
 
 def flat(evidence: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
-    """(words, value) of every leaf, in order."""
+    """(words, value) of every leaf in order; logs (lists of records) and how the profile was timed are left out."""
     leaves: list[tuple[str, str]] = []
     for key, value in evidence.items():
         words = f"{above}, {_words(key)}" if above else _words(key).capitalize()
+        if key == "measurement" or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value)):
+            continue
         if isinstance(value, Mapping):
             leaves += flat(value, words)
         else:

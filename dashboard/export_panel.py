@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -68,4 +69,8 @@ def _sizes(place: st.delta_generator.DeltaGenerator, lists: Mapping[str, tuple[i
 
 def _problem(problem: ProblemModel) -> None:
     show = {"error": st.error, "warning": st.warning, "info": st.info}[problem.severity]
-    show(problem.message if problem.fix is None else f"{problem.message} Fix: {problem.fix}")
+    show(problem.message if problem.fix is None else f"{problem.message} Instead: {_fix(problem.fix)}")
+
+
+def _fix(fix: Any) -> str:
+    return text.short_sizes(fix) if isinstance(fix, list) and fix else str(fix)

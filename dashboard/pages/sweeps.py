@@ -77,7 +77,7 @@ def _head(sweep: SweepModel) -> None:
 
 
 def _progress_words(sweep: SweepModel) -> str:
-    trials = f"{sweep.trials_done} of {text.count(sweep.trials, 'trials')}"
+    trials = f"{text.count(sweep.trials_done)} of {text.count(sweep.trials, 'trials')}"
     if sweep.state == "queued":
         return "Waiting for the runner"
     if sweep.state == "running":

@@ -59,12 +59,12 @@ def page() -> None:
 
 
 def _search() -> Search:
-    left, middle, right = st.columns([2, 1, 1])
+    left, middle, right = st.columns([2, 1, 1], vertical_alignment="bottom")
     objective = left.selectbox("Objective", list(names.OBJECTIVES), format_func=names.OBJECTIVES.__getitem__)
     trials = middle.number_input("Trials", 1, 10_000, 24, help="Trial 0 is the engine's own default list.")
-    holdout = right.number_input("Kept out to check, %", 0, 90, 30, 5, help="The last part of the trace, in time.")
-    st.markdown("**Budgets**")
-    columns = st.columns(4)
+    holdout = right.number_input("Kept out, %", 0, 90, 30, 5, help="The end of the trace, to check the choice on.")
+    st.markdown("**Budgets**, at most")
+    columns = st.columns(4, vertical_alignment="bottom")
     regret = columns[0].number_input(
         "Worst regret, %",
         0.0,
@@ -74,8 +74,8 @@ def _search() -> Search:
         help="No step size that the scheduler can reach may run slower than this above its best possible time.",
     )
     length = columns[1].number_input("Most sizes", 1, 100_000, None, placeholder="no limit")
-    memory = columns[2].number_input("Most graph memory, MiB", 1.0, None, None, placeholder="no limit")
-    capture = columns[3].number_input("Most capture time, s", 0.1, None, None, placeholder="no limit")
+    memory = columns[2].number_input("Memory, MiB", 1.0, None, None, placeholder="no limit")
+    capture = columns[3].number_input("Capture time, s", 0.1, None, None, placeholder="no limit")
     budget = BudgetModel(
         regret=regret / 100, max_length=length and int(length), max_memory_mib=memory, max_capture_s=capture
     )

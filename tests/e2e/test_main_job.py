@@ -121,6 +121,30 @@ def test_every_page_opens_from_its_link(
     context.close()
 
 
+def test_a_running_sweep_is_cancelled(stack, page: Page) -> None:
+    wanted = {"trace_id": _traces(stack.api_url)[0], "engine": "sglang@0.5.23", "profile": "h200-llama-3.1-8b"}
+    wanted |= {"trials": 5_000, "serving": {"policy": "decode", "load": 2.0}}
+    sweep = httpx.post(f"{stack.api_url}/api/v1/sweeps", json=wanted).json()
+    _open(page, stack.dashboard_url, f"sweeps?sweep={sweep['id']}")
+    expect(page.get_by_text(re.compile(r"[1-9]\d* of 5,000 trials"))).to_be_visible(timeout=SWEEP_TIMEOUT_MS)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator(".stMarkdownBadge", has_text="Cancelled")).to_be_visible()
+    assert httpx.get(f"{stack.api_url}/api/v1/sweeps/{sweep['id']}").json()["state"] == "cancelled"
+
+
+def test_a_trace_is_deleted(stack, page: Page, tmp_path: Path) -> None:
+    before = _traces(stack.api_url)
+    histogram = tmp_path / "sizes.csv"
+    histogram.write_text("size,count\n1,10\n2,25\n7,5\n")
+    _open(page, stack.dashboard_url, "traces")
+    _upload(page, histogram)
+    expect(page.get_by_text("kept 3 of 3 rows")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_text("kept 3 of 3 rows")).to_have_count(0)
+    assert _traces(stack.api_url) == before
+
+
 def test_a_link_to_something_that_is_gone_says_so(stack, page: Page) -> None:
     _open(page, stack.dashboard_url, "result?recommendation=nosuchresult")
     expect(page.get_by_test_id("stAlert").first).to_contain_text("nosuchresult")

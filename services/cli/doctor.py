@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from rich.console import Console
+from rich.text import Text
 
 from db.store import Store
 from services.cli.context import output
@@ -43,7 +44,7 @@ def doctor(as_json: Json = False) -> None:
 
 
 def _draw(console: Console, findings: list[Finding]) -> None:
-    rows = [(f.what, f.found or "[yellow]missing[/yellow]", f.hint or "") for f in findings]
+    rows = [(f.what, f.found or Text("missing", style="yellow"), f.hint or "") for f in findings]
     console.print(table("", ("what", "found", "how to get it"), rows))
 
 

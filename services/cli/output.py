@@ -12,6 +12,7 @@ from typing import Any, Protocol, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,13 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
         figures = i > 0 and all(str(row[i] or "0")[0] in "-0123456789u" for row in rows)
         drawn.add_column(column, justify="right" if figures else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*("" if cell is None else str(cell) for cell in row))
+        drawn.add_row(*(_cell(cell) for cell in row))
     return drawn
+
+
+def _cell(cell: object) -> Text:
+    """What a cell says, literally: a message may hold square brackets, which Rich would take for markup."""
+    return cell if isinstance(cell, Text) else Text("" if cell is None else str(cell))
 
 
 def number(value: float | None, digits: int = 3, unit: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
@@ -86,7 +87,7 @@ def _audit(
 
 
 def _draw(console: Console, workload: Workload, result: Audit, notes: list[str]) -> None:
-    console.print(f"[bold]{workload.name}[/bold] ({workload.read.format})")
+    console.print(f"[bold]{escape(workload.name)}[/bold] ({workload.read.format})")
     for name, sizes in result.present_lists.items():
         console.print(f"runs today   {name} ({len(sizes)}): {sizes_text(sizes)}")
     share = result.step_share
@@ -99,6 +100,6 @@ def _draw(console: Console, workload: Workload, result: Audit, notes: list[str])
     never = result.never_used
     console.print(f"never used   {len(never)} sizes: {sizes_text(never)}" if never else "never used   none")
     for warning in result.warnings:
-        console.print(f"[yellow]{warning.code}[/yellow] {warning.message}")
+        console.print(f"[yellow]{warning.code}[/yellow] {escape(warning.message)}")
     for note in notes:
-        console.print(f"note: {note}")
+        console.print(f"note: {escape(note)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import Json, choose_engine
@@ -51,7 +52,7 @@ def _draw(console: Console, answer: RecommendationModel, exports: list[ExportMod
         console.print(f"\n[bold]{export.engine}[/bold]")
         console.print(export.text, markup=False)
         for problem in export.lint:
-            console.print(f"[yellow]{problem.severity} {problem.code}[/yellow] {problem.message}")
+            console.print(f"[yellow]{problem.severity} {problem.code}[/yellow] {escape(problem.message)}")
     console.print(
         "\nNext: 'make serve' (or captune serve) opens the dashboard; upload this sample or your own trace there. "
         "Your own from here: captune tune TRACE --engine vllm@0.33.0 --profile h200-llama-3.1-8b"

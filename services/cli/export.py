@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.lint import PrefillSizes, asked_lists
@@ -76,7 +77,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 def _draw(console: Console, document: ExportModel, out: Path | None) -> None:
     console.print(document.text, markup=False)
     for problem in document.lint:
-        console.print(f"[yellow]{problem.severity} {problem.code}[/yellow] {problem.message}")
+        console.print(f"[yellow]{problem.severity} {problem.code}[/yellow] {escape(problem.message)}")
     console.print(f"\n{document.watch}", markup=False)
     if out is not None:
         console.print(f"written to {out}: {', '.join(document.files) or 'nothing (this engine takes no file)'}")

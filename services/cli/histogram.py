@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
@@ -99,7 +100,7 @@ def _draw(console: Console, document: dict[str, Any]) -> None:
         )
         console.print(f"step times of profile '{document['step_times_from']}'")
     for note in document["notes"]:
-        console.print(f"note: {note}")
+        console.print(f"note: {escape(note)}")
 
 
 def _bars(counts: dict[int, float]) -> list[tuple[str, str, str, str]]:

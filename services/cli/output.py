@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+_PIPE_COLUMNS = 140
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -32,7 +34,9 @@ class Output:
         if self.as_json:
             self.stdout.write(json.dumps(_plain(document), allow_nan=False) + "\n")
         else:
-            human(Console(file=self.stdout, highlight=False, soft_wrap=True))
+            # A pipe or a file has no width of its own; 80 columns would break tables for nobody's benefit.
+            width = None if self.stdout.isatty() else _PIPE_COLUMNS
+            human(Console(file=self.stdout, highlight=False, soft_wrap=True, width=width))
         self.stdout.flush()
 
 

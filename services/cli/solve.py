@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
@@ -127,4 +128,4 @@ def _draw(console: Console, document: dict[str, Any], front: Front) -> None:
         f"solved in {number(front.solve_ms, 2)} ms"
     )
     for note in document["notes"]:
-        console.print(f"note: {note}")
+        console.print(f"note: {escape(note)}")

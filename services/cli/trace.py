@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import Columns, Format, Json, Source
@@ -86,7 +87,7 @@ def _steps(trace: StepTrace) -> dict[str, Any]:
 
 
 def _draw(console: Console, document: dict[str, Any]) -> None:
-    console.print(f"[bold]{document['name']}[/bold]: {document['format']}, {document['kind']}")
+    console.print(f"[bold]{escape(document['name'])}[/bold]: {document['format']}, {document['kind']}")
     dropped = ", ".join(f"{count} {reason}" for reason, count in document["dropped"].items()) or "none"
     console.print(f"rows: {document['rows_read']:,} read, {document['rows_kept']:,} kept, dropped: {dropped}")
     if document["span_s"] is not None:
@@ -97,6 +98,6 @@ def _draw(console: Console, document: dict[str, Any]) -> None:
     rows = [(key.replace("_", " "), number(v, 2) if isinstance(v, float) else v) for key, v in summary.items()]
     console.print(table("", ("figure", "value"), rows))
     for note in document["notes"]:
-        console.print(f"note: {note}")
+        console.print(f"note: {escape(note)}")
     if "id" in document:
         console.print(f"stored as [bold]{document['id']}[/bold]")

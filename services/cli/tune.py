@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
@@ -165,7 +166,7 @@ def draw_recommendation(console: Console, trace_name: str, answer: Recommendatio
     """The result for people: verdict first, then the lists, the figures and the reasons."""
     console.print(f"[bold]{VERDICTS[answer.verdict]}[/bold]")
     for name, sizes in answer.lists.items():
-        console.print(f"\n{answer.engine}, list '{name}' for {trace_name}, {len(sizes)} sizes:")
+        console.print(f"\n{answer.engine}, list '{name}' for {escape(trace_name)}, {len(sizes)} sizes:")
         console.print(f"[bold]{sizes_text(sizes)}[/bold]")
     for name, sizes in answer.default.lists.items():
         console.print(f"\nthe engine's default '{name}', {len(sizes)} sizes:\n{sizes_text(sizes)}")
@@ -173,6 +174,6 @@ def draw_recommendation(console: Console, trace_name: str, answer: Recommendatio
     draw_scorecards(console, {"tuned": answer.scorecard, "default": answer.default.scorecard})
     console.print()
     for reason in answer.reasons:
-        console.print(f"- {reason}")
+        console.print(f"- {escape(reason)}")
     if answer.id is not None:
         console.print(f"\nrecommendation {answer.id}: captune export --recommendation {answer.id}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import text
+from dashboard.comparison import CARD_PX, card_row
 from dashboard.state import api, readable_errors
 
 _STEPS = (
@@ -40,8 +41,9 @@ def page() -> None:
         "An LLM serving engine replays a CUDA graph for every step size that it captured, pads the sizes between, and "
         "runs the rest without a graph. Captune finds **which sizes are worth keeping for your traffic on your GPU**."
     )
-    for (name, title, icon, words), place in zip(_STEPS, st.columns(4), strict=True):
-        with place.container(border=True, height="stretch"):
+    row = card_row()
+    for name, title, icon, words in _STEPS:
+        with row.container(border=True, width=CARD_PX, height="stretch"):
             st.page_link(f"pages/{name}.py", label=f"**{title}**", icon=icon)
             st.caption(words)
     with readable_errors():

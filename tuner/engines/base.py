@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from packaging.version import Version
 
 from tuner.dispatch import DispatchTable
+from tuner.engines.kv import GraphMemory, KvTokens
 from workloads.serving.limits import PolicyName, SchedulerLimits
 
 Lists = Mapping[str, tuple[int, ...]]
@@ -170,3 +171,20 @@ class Engine(ABC):
     def step_tokens_per_request(self, options: Any) -> int:
         """Size units of one running request in a decode step: 1, or 1 + draft tokens where lists count tokens."""
         return 1
+
+    def reserved_mib(self, lists: Lists, options: Any, memory: GraphMemory | None = None) -> float | None:
+        """MiB that this engine keeps away from the KV cache for these graphs, before it captures them.
+
+        By the engine's own formula (SGLang: by largest size), or by its estimate from measured graphs (vLLM), which is
+        None without `memory`. 0.0 where graphs are captured outside of the KV budget.
+        """
+        return 0.0
+
+    def kv_tokens(self, lists: Lists, options: Any, memory: GraphMemory | None = None) -> KvTokens:
+        """The KV cache that these lists leave, and whether a list moves it at all.
+
+        Facts come from options: `gpu_memory_gib`, `weights_gib` and `kv_bytes_per_token` of one GPU, and the engine's
+        own share (`gpu_memory_utilization`, `mem_fraction_static`, `free_gpu_memory_fraction`).
+        """
+        known: int | None = self.limits(options).kv_tokens
+        return KvTokens(known, False, f"{self.name} sizes its KV cache before and apart from graphs.", "")

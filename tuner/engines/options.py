@@ -67,6 +67,18 @@ def require_positive(options: object, *names: str, least: int = 1) -> None:
             raise BadUsage(f"must be at least {least}, not {value}", field=name)
 
 
+def require_above_zero(options: object, *names: str) -> None:
+    """Refuse quantities that are not finite and above 0; None passes.
+
+    Raises:
+        BadUsage: naming the first such option.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise BadUsage(f"must be a number above 0, not {value}", field=name)
+
+
 def _field_types(kind: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {item.name: hints[item.name] for item in fields(kind)}
@@ -82,7 +94,7 @@ def _parses(wanted: Any, text: str, name: str) -> bool:
 
 def _nearest(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else f"; it knows {', '.join(sorted(known))}"
+    return f"; did you mean {' or '.join(near)}?" if near else f"; it knows {', '.join(sorted(known, key=str.lower))}"
 
 
 def _value(wanted: Any, text: str, name: str) -> Any:

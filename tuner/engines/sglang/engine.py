@@ -9,8 +9,9 @@ import numpy as np
 
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
-from tuner.engines.sglang import export, ladder, lint, normalise
+from tuner.engines.sglang import export, kv, ladder, lint, normalise
 from tuner.engines.sglang.options import ALIASES, SglangOptions, parse
 from tuner.engines.sizes import check_names, requested
 from workloads.errors import BadUsage
@@ -98,3 +99,21 @@ class Sglang(Engine):
         }
         asked = {name: captured[name] for name in self.list_names if name in lists}
         return export.write(asked or {"decode": captured["decode"]}, options, self.version, provenance)
+
+    def reserved_mib(self, lists: Lists, options: SglangOptions, memory: GraphMemory | None = None) -> float | None:
+        """By SGLang's own formula; 0 where mem_fraction_static fixes the KV cache, or where capture comes first."""
+        if options.mem_fraction_static is not None or options.max_total_tokens is not None:
+            return 0.0
+        if options.post_capture_kv_sizing:
+            return self._captured_mib(lists, options, memory)
+        return kv.reserved_mib(lists, options)
+
+    def kv_tokens(self, lists: Lists, options: SglangOptions, memory: GraphMemory | None = None) -> KvTokens:
+        check_names(lists, self.list_names, self.name)
+        return kv.kv_tokens(lists, options, self._captured_mib(lists, options, memory))
+
+    def _captured_mib(self, lists: Lists, options: SglangOptions, memory: GraphMemory | None) -> float | None:
+        if memory is None:
+            return None
+        effective = self.effective(lists, options)
+        return memory.total_mib(effective.families, effective.graphs)

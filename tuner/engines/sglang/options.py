@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from tuner.engines.options import read_pairs, require_positive
+from tuner.engines.options import read_pairs, require_above_zero, require_positive
 from tuner.engines.sizes import round_up
 from workloads.errors import BadUsage
 
@@ -21,6 +21,7 @@ ALIASES: Mapping[str, str] = {
     "data_parallel_size": "dp_size",
     "dp": "dp_size",
     "pipeline_parallel_size": "pp_size",
+    "SGLANG_ENABLE_POST_CAPTURE_KV_SIZING": "post_capture_kv_sizing",
 }
 
 WIDE_SMALL_GPU_SINCE = Version("0.5.20")
@@ -44,6 +45,9 @@ class SglangOptions:
         use_mla: DeepSeek-style attention, which caps the default prefill sizes at 8192 tokens.
         max_total_tokens: the KV cache in tokens, where known.
         gpu_memory_gib: memory of one GPU.
+        mem_fraction_static: share of the GPU for weights and KV cache, only where the user sets it.
+        post_capture_kv_sizing: the environment variable SGLANG_ENABLE_POST_CAPTURE_KV_SIZING.
+        weights_gib, kv_bytes_per_token: of the model on one GPU, where known; they decide the KV capacity.
     """
 
     max_running_requests: int
@@ -68,11 +72,17 @@ class SglangOptions:
     disable_prefill_cuda_graph: bool = False
     disable_cuda_graph_padding: bool = False
     gpu_memory_gib: float = 141.0
+    moe_a2a_backend: str = "none"
+    mem_fraction_static: float | None = None
+    post_capture_kv_sizing: bool = False
+    weights_gib: float | None = None
+    kv_bytes_per_token: float | None = None
 
     def __post_init__(self) -> None:
         require_positive(self, "max_running_requests", "cuda_graph_max_bs_decode", "max_prefill_tokens")
         require_positive(self, "tp_size", "dp_size", "pp_size", "attn_cp_size", "max_total_tokens", "context_length")
         require_positive(self, "speculative_num_draft_tokens")
+        require_above_zero(self, "mem_fraction_static", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
         if self.chunked_prefill_size != -1 and self.chunked_prefill_size < 1:
             raise BadUsage("must be at least 1, or -1 for no chunks", field="chunked_prefill_size")
         if self.enable_dp_attention and self.tp_size % self.dp_size:

@@ -10,9 +10,10 @@ import numpy as np
 
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested
-from tuner.engines.tensorrt_llm import export, ladder, lint, normalise
+from tuner.engines.tensorrt_llm import export, kv, ladder, lint, normalise
 from tuner.engines.tensorrt_llm.options import ALIASES, TensorrtLlmOptions, parse
 from workloads.errors import BadUsage
 from workloads.serving.limits import PolicyName, SchedulerLimits
@@ -78,3 +79,15 @@ class TensorrtLlm(Engine):
         if outcome.refused is not None:
             raise BadUsage(f"TensorRT-LLM would not start with this list: {outcome.refused}", field="decode")
         return export.write(outcome.families["decode_full"], padded, self.version, provenance)
+
+    def reserved_mib(
+        self, lists: Lists, options: TensorrtLlmOptions, memory: GraphMemory | None = None
+    ) -> float | None:
+        """What the trial run captures: all of it."""
+        if memory is None:
+            return None
+        effective = self.effective(lists, options)
+        return memory.total_mib(effective.families, effective.graphs)
+
+    def kv_tokens(self, lists: Lists, options: TensorrtLlmOptions, memory: GraphMemory | None = None) -> KvTokens:
+        return kv.kv_tokens(options, self.reserved_mib(lists, options, memory))

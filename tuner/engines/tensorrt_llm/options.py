@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tuner.engines.options import read_pairs, require_positive
+from tuner.engines.options import read_pairs, require_above_zero, require_positive
 
 Backend = Literal["pytorch", "_autodeploy"]
 
@@ -14,6 +14,8 @@ ALIASES: Mapping[str, str] = {
     "cuda_graph_config.max_batch_size": "cuda_graph_max_batch_size",
     "cuda_graph_config.enable_padding": "enable_padding",
     "kv_cache_config.max_tokens": "max_tokens",
+    "kv_cache_config.free_gpu_memory_fraction": "free_gpu_memory_fraction",
+    "kv_cache_free_gpu_memory_fraction": "free_gpu_memory_fraction",
     "tp_size": "tensor_parallel_size",
 }
 
@@ -31,6 +33,8 @@ class TensorrtLlmOptions:
         max_draft_len: draft tokens a request.
         max_tokens: `kv_cache_config.max_tokens`, the KV cache in tokens, where given.
         max_seq_len, tensor_parallel_size: part of every launch; the decode list does not depend on them.
+        free_gpu_memory_fraction: of `kv_cache_config`, the share of memory left after a trial run that KV gets.
+        weights_gib, activation_gib, kv_bytes_per_token: of the model on one GPU, where known.
         backend: AutoDeploy (`_autodeploy`) has no fallback for a batch above its largest size.
     """
 
@@ -44,11 +48,17 @@ class TensorrtLlmOptions:
     max_seq_len: int | None = None
     tensor_parallel_size: int = 1
     backend: Backend = "pytorch"
+    free_gpu_memory_fraction: float = 0.9
+    gpu_memory_gib: float = 141.0
+    weights_gib: float | None = None
+    activation_gib: float | None = None
+    kv_bytes_per_token: float | None = None
 
     def __post_init__(self) -> None:
         require_positive(self, "max_batch_size", "max_num_tokens", "cuda_graph_max_batch_size", "max_tokens")
         require_positive(self, "max_seq_len", "tensor_parallel_size")
         require_positive(self, "max_draft_len", least=0)
+        require_above_zero(self, "free_gpu_memory_fraction", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
         require_positive(self, "max_num_tokens", least=1 + self.max_draft_len)
 
     @property

@@ -9,9 +9,10 @@ import numpy as np
 
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested
-from tuner.engines.vllm import export, ladder, lint, normalise
+from tuner.engines.vllm import export, kv, ladder, lint, normalise
 from tuner.engines.vllm.options import ALIASES, VllmOptions, parse
 from workloads.errors import BadUsage
 from workloads.serving.limits import PolicyName, SchedulerLimits
@@ -96,3 +97,13 @@ class Vllm(Engine):
     def step_tokens_per_request(self, options: Any) -> int:
         tokens: int = options.query_tokens
         return tokens
+
+    def reserved_mib(self, lists: Lists, options: VllmOptions, memory: GraphMemory | None = None) -> float | None:
+        """vLLM's estimate; 0 where the KV cache is fixed or this version does not estimate."""
+        fixed = options.kv_tokens is not None or options.kv_cache_memory_bytes is not None
+        if fixed or not kv.estimates(options, self.version):
+            return 0.0
+        return None if memory is None else kv.estimate_mib(self.effective(lists, options), options, memory)
+
+    def kv_tokens(self, lists: Lists, options: VllmOptions, memory: GraphMemory | None = None) -> KvTokens:
+        return kv.kv_tokens(self.effective(lists, options), options, self.version, memory)

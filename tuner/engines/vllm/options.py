@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from packaging.version import Version
 
-from tuner.engines.options import read_pairs, require_positive
+from tuner.engines.options import read_pairs, require_above_zero, require_positive
 from workloads.errors import BadUsage
 
 CudagraphMode = Literal["NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"]
@@ -19,6 +19,7 @@ ALIASES: Mapping[str, str] = {
     "tp_size": "tensor_parallel_size",
     "vllm_use_v2_model_runner": "use_v2_model_runner",
     "VLLM_USE_V2_MODEL_RUNNER": "use_v2_model_runner",
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "estimate_cudagraph_memory",
     "enable_sp": "enable_sequence_parallelism",
 }
 
@@ -41,6 +42,9 @@ class VllmOptions:
         use_v2_model_runner: the environment variable VLLM_USE_V2_MODEL_RUNNER.
         enable_sequence_parallelism: `pass_config.enable_sp`; removes sizes that TP does not divide up to 0.20.
         num_gpu_blocks_override, block_size: together the KV cache, where given.
+        kv_cache_memory_bytes: fixes the KV cache; nothing is profiled then.
+        estimate_cudagraph_memory: the environment variable VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS.
+        weights_gib, activation_gib, kv_bytes_per_token: of the model on one GPU, where known.
         gpu_memory_gib, gpu_arch: the GPU; `sm90` is Hopper, `sm100` and `sm103` are data-centre Blackwell.
     """
 
@@ -61,11 +65,19 @@ class VllmOptions:
     block_size: int = 16
     gpu_memory_gib: float = 141.0
     gpu_arch: str = "sm90"
+    gpu_memory_utilization: float = 0.92
+    kv_cache_memory_bytes: int | None = None
+    estimate_cudagraph_memory: bool = True
+    weights_gib: float | None = None
+    activation_gib: float | None = None
+    kv_bytes_per_token: float | None = None
 
     def __post_init__(self) -> None:
         positive = ("max_num_seqs", "max_num_batched_tokens", "tensor_parallel_size", "max_cudagraph_capture_size")
         require_positive(self, *positive, "num_gpu_blocks_override", "block_size")
         require_positive(self, "num_speculative_tokens", "long_prefill_token_threshold", least=0)
+        require_above_zero(self, "gpu_memory_utilization", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
+        require_positive(self, "kv_cache_memory_bytes")
         arch_number(self.gpu_arch)
         if self.max_num_batched_tokens < self.query_tokens:
             raise BadUsage(f"must hold one decode step of {self.query_tokens} tokens", field="max_num_batched_tokens")

@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
-    Columns,
-    EngineName,
-    Engines,
-    Format,
     Json,
-    KvTokens,
-    Load,
-    MaxRunning,
-    Policy,
     ProfileName,
-    Sets,
     Sizes,
-    Source,
     choose_engine,
     given_lists,
 )
 from services.cli.output import percent, sizes_text
-from services.cli.workload import DEFAULT_PROFILE, Workload, open_profile, open_workload
+from services.cli.workload import DEFAULT_PROFILE, Asked, Workload, open_profile, workload_command
 from services.contract.audit import AuditModel
 from tuner.audit import Audit, engine_of, options_of
 from tuner.audit import audit as run_audit
 from workloads.traces.records import StepTrace
 
 
+@workload_command
 def audit(
-    source: Source,
-    engine: EngineName = None,
+    asked: Asked,
     sizes: Sizes = None,
-    sets: Sets = None,
     profile: ProfileName = None,
-    policy: Policy = None,
-    load: Load = 1.0,
-    engines: Engines = 1,
-    max_running: MaxRunning = None,
-    kv_tokens: KvTokens = None,
-    format: Format = None,
-    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Share of steps above the ceiling, sizes never used, padding, and the list that runs today."""
-    workload = open_workload(
-        source,
-        engine=engine,
-        sets=sets,
-        policy=policy,
-        load=load,
-        engines=engines,
-        max_running=max_running,
-        kv_tokens=kv_tokens,
-        format=format,
-        columns=columns,
-    )
-    result, notes = _audit(workload, engine, sets, sizes, profile)
+    workload = asked.open()
+    result, notes = _audit(workload, asked.sets, sizes, profile)
     document = AuditModel.from_domain(result, notes=tuple(notes)).model_dump(mode="json")
     output(as_json).emit(document, lambda console: _draw(console, workload, result, notes))
 
 
 def _audit(
-    workload: Workload, engine: str | None, sets: list[str] | None, sizes: str | None, profile: str | None
+    workload: Workload, sets: Sequence[str] | None, sizes: str | None, profile: str | None
 ) -> tuple[Audit, list[str]]:
     observation = workload.read.observation
     choice = workload.choice

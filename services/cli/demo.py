@@ -8,7 +8,7 @@ from rich.markup import escape
 from services.cli.context import output
 from services.cli.options import Json, choose_engine
 from services.cli.tune import draw_recommendation, tune_request, tuned
-from services.cli.workload import DEFAULT_PROFILE, open_profile, open_workload
+from services.cli.workload import DEFAULT_PROFILE, Asked, open_profile
 from services.contract.export import ExportModel
 from services.contract.recommendation import RecommendationModel
 from tuner.budget import Budget
@@ -26,7 +26,7 @@ _EXPORTS = {
 
 def demo(as_json: Json = False) -> None:
     """Tune the bundled sample for vLLM with the recorded H200 profile, and export the list to three engines."""
-    workload = open_workload(str(sample_path()), engine=_TUNED_FOR, sets=_OPTIONS, policy="decode")
+    workload = Asked(str(sample_path()), engine=_TUNED_FOR, sets=_OPTIONS, policy="decode").open()
     answer = tuned(tune_request(workload, open_profile(DEFAULT_PROFILE), Budget()), save=False)
     sizes = next(iter(answer.lists.values()))
     exports = [_export(spec, options, sizes) for spec, options in _EXPORTS.items()]

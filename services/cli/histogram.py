@@ -10,56 +10,27 @@ from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
-    Columns,
-    EngineName,
-    Engines,
-    Format,
     Json,
-    KvTokens,
-    Load,
-    MaxRunning,
-    Policy,
     ProfileName,
-    Sets,
     Sizes,
-    Source,
     given_lists,
 )
 from services.cli.output import number, percent, table
-from services.cli.workload import DEFAULT_PROFILE, Workload, open_profile, open_workload
+from services.cli.workload import DEFAULT_PROFILE, Asked, Workload, open_profile, workload_command
 from tuner.traffic import Observed
 
 _BAR_CHARACTERS = 40
 
 
+@workload_command
 def histogram(
-    source: Source,
-    engine: EngineName = None,
+    asked: Asked,
     profile: ProfileName = None,
     sizes: Sizes = None,
-    sets: Sets = None,
-    policy: Policy = None,
-    load: Load = 1.0,
-    engines: Engines = 1,
-    max_running: MaxRunning = None,
-    kv_tokens: KvTokens = None,
-    format: Format = None,
-    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Step sizes per graph family; requests are simulated with the step times of a profile."""
-    workload = open_workload(
-        source,
-        engine=engine,
-        sets=sets,
-        policy=policy,
-        load=load,
-        engines=engines,
-        max_running=max_running,
-        kv_tokens=kv_tokens,
-        format=format,
-        columns=columns,
-    )
+    workload = asked.open()
     reference = profile or (DEFAULT_PROFILE if workload.needs_simulation else None)
     observed = workload.observe(open_profile(reference) if reference else None, given_lists(sizes, workload.choice))
     document = describe(workload, observed, reference)

@@ -8,24 +8,14 @@ import typer
 
 from services.cli.context import output
 from services.cli.options import (
-    Columns,
-    EngineName,
-    Engines,
-    Format,
     Json,
-    KvTokens,
-    Load,
-    MaxRunning,
-    Policy,
     ProfileName,
-    Sets,
     Sizes,
-    Source,
     given_lists,
 )
 from services.cli.output import sizes_text
 from services.cli.scorecard import draw_scorecards
-from services.cli.workload import Workload, open_profile, open_workload
+from services.cli.workload import Asked, Workload, open_profile, workload_command
 from services.contract.scorecard import ScorecardModel
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import Lists
@@ -35,20 +25,12 @@ from tuner.scorecard import score_plain
 from workloads.errors import BadUsage
 
 
+@workload_command
 def score(
-    source: Source,
+    asked: Asked,
     profile: ProfileName = None,
     sizes: Sizes = None,
     default: Annotated[bool, typer.Option("--default", help="Score the engine's own list.")] = False,
-    engine: EngineName = None,
-    sets: Sets = None,
-    policy: Policy = None,
-    load: Load = 1.0,
-    engines: Engines = 1,
-    max_running: MaxRunning = None,
-    kv_tokens: KvTokens = None,
-    format: Format = None,
-    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Hit rate, padding, step time, regret, capture time and memory of one list."""
@@ -56,20 +38,9 @@ def score(
         raise BadUsage("needs a cost profile: --profile NAME or FILE (see captune profile list)", field="--profile")
     if default == (sizes is not None):
         raise BadUsage("give either --sizes or --default", field="--sizes")
-    if default and engine is None:
+    if default and asked.engine is None:
         raise BadUsage("needs --engine: a default list is an engine's", field="--default")
-    workload = open_workload(
-        source,
-        engine=engine,
-        sets=sets,
-        policy=policy,
-        load=load,
-        engines=engines,
-        max_running=max_running,
-        kv_tokens=kv_tokens,
-        format=format,
-        columns=columns,
-    )
+    workload = asked.open()
     lists = given_lists(sizes, workload.choice)
     model = ScorecardModel.from_domain(scorecard_of(workload, open_profile(profile), lists))
     shown = sizes_text(next(iter(model.lists.values())))

@@ -10,25 +10,15 @@ from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
-    Columns,
-    EngineName,
-    Engines,
-    Format,
     Json,
-    KvTokens,
-    Load,
     MaxCapture,
     MaxLength,
     MaxMemory,
-    MaxRunning,
-    Policy,
     ProfileName,
     Regret,
-    Sets,
-    Source,
 )
 from services.cli.output import number, percent, sizes_text, table
-from services.cli.workload import Workload, open_profile, open_workload
+from services.cli.workload import Asked, Workload, open_profile, workload_command
 from services.contract.scorecard import FrontPointModel
 from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.case import Case
@@ -42,41 +32,22 @@ ObjectiveChoice = Annotated[
 ]
 
 
+@workload_command
 def solve(
-    source: Source,
+    asked: Asked,
     profile: ProfileName = None,
     max_length: MaxLength = None,
     max_memory_mib: MaxMemory = None,
     max_capture_s: MaxCapture = None,
     regret: Regret = DEFAULT_REGRET,
     objective: ObjectiveChoice = "step",
-    engine: EngineName = None,
-    sets: Sets = None,
-    policy: Policy = None,
-    load: Load = 1.0,
-    engines: Engines = 1,
-    max_running: MaxRunning = None,
-    kv_tokens: KvTokens = None,
-    format: Format = None,
-    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """The list of least expected step time for every length, under the constraints."""
     if profile is None:
         raise BadUsage("needs a cost profile: --profile NAME or FILE (see captune profile list)", field="--profile")
     budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
-    workload = open_workload(
-        source,
-        engine=engine,
-        sets=sets,
-        policy=policy,
-        load=load,
-        engines=engines,
-        max_running=max_running,
-        kv_tokens=kv_tokens,
-        format=format,
-        columns=columns,
-    )
+    workload = asked.open()
     front = _front(workload, open_profile(profile), budget, objective)
     document = {
         "front": [FrontPointModel.from_domain(point).model_dump(mode="json") for point in front.points],

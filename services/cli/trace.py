@@ -12,7 +12,7 @@ from services.cli.context import output
 from services.cli.options import Columns, Format, Json, Source
 from services.cli.output import number, table
 from services.cli.stored import local_store
-from services.cli.workload import open_workload
+from services.cli.workload import Asked
 from workloads.traces.records import ReadResult, RequestTrace, StepTrace
 
 app = typer.Typer(help="Inspect and import traces.", no_args_is_help=True)
@@ -23,7 +23,7 @@ Name = Annotated[str | None, typer.Option("--name", help="What to call it; defau
 @app.command("inspect")
 def inspect(source: Source, format: Format = None, columns: Columns = None, as_json: Json = False) -> None:
     """What a file is: format, rows read, kept and dropped, span, sizes."""
-    workload = open_workload(source, format=format, columns=columns)
+    workload = Asked(source, format=format, columns=columns).open()
     document = describe(workload.name, workload.read)
     output(as_json).emit(document, lambda console: _draw(console, document))
 
@@ -33,7 +33,7 @@ def import_(
     source: Source, name: Name = None, format: Format = None, columns: Columns = None, as_json: Json = False
 ) -> None:
     """Read a file and store its columns (never prompt text); prints the id that other commands take."""
-    workload = open_workload(source, format=format, columns=columns)
+    workload = Asked(source, format=format, columns=columns).open()
     with local_store() as store:
         stored = store.traces.add(workload.read, name or workload.name)
     document = {"id": stored.id} | describe(name or workload.name, workload.read)

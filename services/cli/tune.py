@@ -10,27 +10,17 @@ from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.options import (
-    Columns,
-    EngineName,
-    Engines,
-    Format,
     Json,
-    KvTokens,
-    Load,
     MaxCapture,
     MaxLength,
     MaxMemory,
-    MaxRunning,
-    Policy,
     ProfileName,
     Regret,
-    Sets,
-    Source,
 )
 from services.cli.output import progress, sizes_text
 from services.cli.scorecard import draw_scorecards
 from services.cli.solve import ObjectiveChoice
-from services.cli.workload import Workload, open_profile, open_workload
+from services.cli.workload import Asked, Workload, open_profile, workload_command
 from services.contract.recommendation import RecommendationModel
 from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.cost_profile import CostProfile
@@ -46,9 +36,9 @@ VERDICTS = {
 }
 
 
+@workload_command
 def tune(
-    source: Source,
-    engine: EngineName = None,
+    asked: Asked,
     profile: ProfileName = None,
     model: Annotated[str | None, typer.Option("--model", metavar="M", help="Measure this model here first.")] = None,
     max_length: MaxLength = None,
@@ -62,34 +52,15 @@ def tune(
     ] = 0.3,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the recommendation in the database.")] = True,
-    sets: Sets = None,
-    policy: Policy = None,
-    load: Load = 1.0,
-    engines: Engines = 1,
-    max_running: MaxRunning = None,
-    kv_tokens: KvTokens = None,
-    format: Format = None,
-    columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Find, check and explain the list that an engine should capture for this traffic."""
-    if engine is None:
+    if asked.engine is None:
         raise BadUsage("say which engine: --engine vllm@0.33.0", field="--engine")
     if (profile is None) == (model is None):
         raise BadUsage("give either --profile P or --model M (measured here first)", field="--profile")
     budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
-    workload = open_workload(
-        source,
-        engine=engine,
-        sets=sets,
-        policy=policy,
-        load=load,
-        engines=engines,
-        max_running=max_running,
-        kv_tokens=kv_tokens,
-        format=format,
-        columns=columns,
-    )
+    workload = asked.open()
     costs = open_profile(profile) if profile is not None else _measured(str(model))
     request = tune_request(workload, costs, budget, objective, trials=trials, holdout_share=holdout, seed=seed)
     answer = tuned(request, save=save)

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec
 
 from services.catalog import DEFAULT_PROFILE, find_profile, find_traffic
-from services.cli.options import EngineChoice, PolicyChoice, choose_engine_or_none, serving_options
+from services.cli.options import (
+    Columns,
+    EngineChoice,
+    EngineName,
+    Engines,
+    Format,
+    KvTokens,
+    Load,
+    MaxRunning,
+    Policy,
+    PolicyChoice,
+    Sets,
+    Source,
+    choose_engine_or_none,
+    serving_options,
+)
 from services.cli.stored import lazy_store
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import Lists
@@ -16,7 +33,9 @@ from workloads.errors import BadUsage
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.records import ReadResult
 
-__all__ = ["DEFAULT_PROFILE", "Workload", "open_profile", "open_workload"]
+__all__ = ["DEFAULT_PROFILE", "Asked", "Workload", "open_profile", "workload_command"]
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +59,67 @@ class Workload:
         return observe(self.read.traffic, engine, options, profile, self.serving, lists)
 
 
-def open_workload(
-    source: str,
-    *,
-    engine: str | None = None,
-    sets: Sequence[str] | None = None,
-    policy: PolicyChoice | None = None,
-    load: float = 1.0,
-    engines: int = 1,
-    max_running: int | None = None,
-    kv_tokens: int | None = None,
-    format: str | None = None,
-    columns: str | None = None,
-) -> Workload:
-    """Check the options first, then read SOURCE: a typo in an option costs no reading of a large file."""
-    choice = choose_engine_or_none(engine, sets)
-    serving = serving_options(policy, load, engines, max_running, kv_tokens)
-    mapping = parse_columns(columns) if columns else None
-    result, name = find_traffic(source, lazy_store(source), mapping=mapping, format=format)
-    return Workload(name, result, choice, serving)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says of a workload, not yet looked at."""
+
+    source: str
+    engine: str | None = None
+    sets: Sequence[str] | None = None
+    policy: PolicyChoice | None = None
+    load: float = 1.0
+    engines: int = 1
+    max_running: int | None = None
+    kv_tokens: int | None = None
+    format: str | None = None
+    columns: str | None = None
+
+    def open(self) -> Workload:
+        """Check the options first, then read SOURCE: a typo in an option costs no reading of a large file.
+
+        Raises:
+            BadUsage: an option is wrong.
+            BadInput: SOURCE is not a trace.
+        """
+        choice = choose_engine_or_none(self.engine, self.sets)
+        serving = serving_options(self.policy, self.load, self.engines, self.max_running, self.kv_tokens)
+        mapping = parse_columns(self.columns) if self.columns else None
+        result, name = find_traffic(self.source, lazy_store(self.source), mapping=mapping, format=self.format)
+        return Workload(name, result, choice, serving)
+
+
+def _asked(
+    source: Source,
+    engine: EngineName = None,
+    sets: Sets = None,
+    policy: Policy = None,
+    load: Load = 1.0,
+    engines: Engines = 1,
+    max_running: MaxRunning = None,
+    kv_tokens: KvTokens = None,
+    format: Format = None,
+    columns: Columns = None,
+) -> Asked:
+    return Asked(source, engine, sets, policy, load, engines, max_running, kv_tokens, format, columns)
+
+
+def workload_command(command: Callable[Concatenate[Asked, P], None]) -> Callable[..., None]:
+    """Give a command every option that describes a workload; it gets them as one `Asked` in its first place.
+
+    Typer reads options from a signature, so the two signatures are joined into one.
+    """
+    shared = list(inspect.signature(_asked, eval_str=True).parameters.values())
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+    def run(**values: Any) -> None:
+        asked = _asked(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        command(asked, **values)  # type: ignore[call-arg]  # the joined signature has both
+
+    joined = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*shared, *own)]
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in joined}
+    run.__signature__ = inspect.Signature(joined)  # type: ignore[attr-defined]
+    return run
 
 
 def open_profile(reference: str) -> CostProfile:

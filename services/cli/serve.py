@@ -58,6 +58,8 @@ def serve(api_port: ApiPort = 8321, dashboard_port: DashboardPort = 8501) -> Non
         print(f"database   {without_password(settings.database_url)}", file=sys.stderr)
         print("Ctrl-C stops all three.", file=sys.stderr, flush=True)
         _watch(parts)
+    except KeyboardInterrupt:
+        print("stopping", file=sys.stderr)  # being told to stop is how a service ends well
     finally:
         _stop(parts)
 

@@ -182,7 +182,17 @@ def _simulated(
         raise BadInput("no request takes part in a decode step: every output has one token")
     largest = histograms[family].largest
     _check_known(profile, dispatch, family, histograms[family].sizes)
-    return Observed(steps, histograms, family, _reachable(engine, options, serving, largest), simulation.report)
+    notes = _rejections(simulation.report, len(trace))
+    return Observed(steps, histograms, family, _reachable(engine, options, serving, largest), simulation.report, notes)
+
+
+def _rejections(report: ServingReport, requests: int) -> tuple[str, ...]:
+    if not report.rejected:
+        return ()
+    return (
+        f"{report.rejected} of {requests} requests were left out: they need more KV cache, or without chunked prefill "
+        "more tokens in one step, than these options allow",
+    )
 
 
 def _in_units(steps: StepTrace, family: str, per_request: int) -> StepTrace:

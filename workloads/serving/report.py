@@ -21,7 +21,8 @@ class ServingReport:
         mean_running, peak_running: decode batch over steps.
         throughput_tokens_per_s: decode tokens / makespan.
         utilisation: busy share of the makespan.
-        completed, rejected: requests; rejected ones need more KV than the engine has.
+        completed, rejected: requests; rejected ones need more KV than the engine has, or prefill
+            longer than its unchunked step.
         makespan_s: first arrival to last token.
     """
 

@@ -6,7 +6,8 @@ event to event. What they share:
 - A request that arrives during a step can be admitted at the next step boundary; an idle engine wakes on arrival.
 - Admission is first come, first served, and conservative: a request is admitted only when its whole input + output
   tokens fit into the KV cache beside those that the running ones reserved, so nothing is ever preempted. A request
-  that does not fit into an empty cache is rejected and counted.
+  that does not fit into an empty cache is rejected and counted; so is, under the vllm policy without chunks, a prompt
+  longer than the token budget, as these engines refuse it.
 - Prefill makes the first token; output_tokens - 1 decode steps follow.
 - Times are those of `StepTime`: decode_ms[n] + a x KV + h x n for n decode rows; prefill curve + prefix term for a
   prefill step; for a mixed step the curve over all its tokens + prefix term + a x KV + h x n of its decode rows.
@@ -75,7 +76,7 @@ def simulate(
     """
     _check(policy, limits, step_time, load, engines)
     arrival_ms = trace.arrival_s * 1000.0 / load
-    fits = trace.input_tokens + trace.output_tokens <= (limits.kv_tokens or UNLIMITED)
+    fits = admissible(trace, policy, limits)
     ran = fits & (trace.output_tokens > 1) if policy == "decode" else fits
     if not ran.any():
         raise BadInput(_no_step(len(trace), int(len(trace) - fits.sum())))
@@ -97,6 +98,15 @@ def simulate(
     need_ms = engine_ms_per_request(trace.input_tokens[fits], trace.output_tokens[fits], policy, limits, step_time)
     report = summarise(run, int(fits.sum()) / engines / span_ms * need_ms)
     return Simulation(_step_trace(counts, times, policy), report, requests)
+
+
+def admissible(trace: RequestTrace, policy: PolicyName, limits: SchedulerLimits) -> Bool:
+    """Which requests the engine takes at all: bool [N]."""
+    fits: Bool = trace.input_tokens + trace.output_tokens <= (limits.kv_tokens or UNLIMITED)
+    if policy == "vllm" and limits.chunked_prefill_tokens is None:
+        # TensorRT-LLM without chunked context, and vLLM without chunked prefill, refuse longer prompts.
+        fits &= trace.input_tokens <= limits.token_budget
+    return fits
 
 
 def _check(policy: PolicyName, limits: SchedulerLimits, step_time: StepTime, load: float, engines: int) -> None:
@@ -134,10 +144,12 @@ def _check(policy: PolicyName, limits: SchedulerLimits, step_time: StepTime, loa
 
 def _no_step(requests: int, rejected: int) -> str:
     if rejected == requests:
-        return f"no request fits into the KV cache; all {requests} were rejected: raise kv_tokens"
+        return (
+            f"no request fits: all {requests} were rejected; raise kv_tokens, or the token budget of unchunked prefill"
+        )
     return (
         f"no request takes part in a decode step: {requests - rejected} of {requests} have one output token, "
-        f"{rejected} do not fit into the KV cache"
+        f"{rejected} were rejected"
     )
 
 

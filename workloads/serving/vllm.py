@@ -8,9 +8,9 @@ Every step takes, in this order, while tokens of token_budget are left:
    the whole input + output are free; the first that does not fit blocks those behind it.
 
 A chunk is at most chunked_prefill_tokens and the budget that is left. With chunked_prefill_tokens None a prompt is
-prefilled in one piece: it waits until it fits into what is left, one longer than the budget until the step holds
-nothing else. vLLM walks running requests in one order; here decode rows come before half-done prompts, which differs
-only where a prompt that was admitted later has overtaken a longer one. Nothing is preempted.
+prefilled in one piece: it waits until it fits into what is left (one longer than the budget was rejected before). vLLM
+walks running requests in one order; here decode rows come before half-done prompts, which differs only where a prompt
+that was admitted later has overtaken a longer one. Nothing is preempted.
 
 A step with decode rows only is of family `decode_full`, its size is n (one token each). A step with any prefill token
 is of family `decode_piecewise`, its size is all its tokens. The last chunk yields the first token; L - 1 decode steps
@@ -96,7 +96,7 @@ def vllm_kernel(
             room_tokens = token_budget - running - new_tokens
             need_tokens = input_tokens[head] + output_tokens[head]
             head_fits = running + half + finished < max_running and reserved_tokens + need_tokens <= kv_capacity
-            if not chunked and input_tokens[head] > room_tokens and running + new_tokens > 0:
+            if not chunked and input_tokens[head] > room_tokens:
                 head_fits = False
             if not head_fits or arrival_ms[head] > now_ms:
                 break

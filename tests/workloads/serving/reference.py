@@ -54,7 +54,9 @@ class Reference:
     def run(self) -> list[Step]:
         future = []
         for request in self.requests:
-            if self.limits.kv_tokens is not None and request.total > self.limits.kv_tokens:
+            too_large = self.limits.kv_tokens is not None and request.total > self.limits.kv_tokens
+            unchunked = self.policy == "vllm" and self.limits.chunked_prefill_tokens is None
+            if too_large or (unchunked and request.input_tokens > self.limits.token_budget):
                 self.rejected += 1
             elif self.policy != "decode" or request.output_tokens > 1:
                 future.append(request)
@@ -174,7 +176,7 @@ class Reference:
         while room > 0 and self.waiting and self.can_admit(self.waiting[0]):
             prompt = self.waiting[0].input_tokens
             if chunk is None:
-                if prompt > room and (rows or chunks):
+                if prompt > room:
                     break
                 new = prompt
             else:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 EXTRAS := worker,server,dashboard,dev
 
-.PHONY: setup demo test test-e2e test-gpu lint format serve benchmark clean
+.PHONY: setup demo test test-e2e test-gpu test-engines lint format serve benchmark clean
 
 setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
 
@@ -35,6 +35,9 @@ test-e2e: $(VENV)/.all  ## the browser tests alone
 
 test-gpu: $(VENV)/.all  ## what needs a CUDA device
 	$(BIN)/pytest tests/gpu -m gpu
+
+test-engines: $(VENV)/.all  ## our engine rules against released vLLM and SGLang packages (downloads about 1 GB)
+	$(BIN)/pytest -s tests/engines_real/check_vllm.py tests/engines_real/check_sglang.py
 
 lint: $(VENV)/.all  ## style, types, import directions
 	$(BIN)/ruff check .

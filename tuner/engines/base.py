@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from packaging.version import Version
 
 from tuner.dispatch import DispatchTable
+from tuner.engines.facts import Facts
 from tuner.engines.kv import GraphMemory, KvTokens
 from workloads.serving.limits import PolicyName, SchedulerLimits
 
@@ -91,13 +92,15 @@ class Export:
 
     Attributes:
         text: what to paste (command-line arguments or a YAML fragment), with a header comment.
-        files: file name -> content, for engines that read a file.
+        files: file name -> content: arguments, environment, the engine's own file, Kubernetes, Helm and compose.
         watch: the counter or log line that shows it working, and how to go back.
+        loss: what the engine cannot express, where the exported list is only the nearest one.
     """
 
     text: str
     watch: str
     files: Mapping[str, str] = field(default_factory=dict)
+    loss: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class Engine(ABC):
     list_families: ClassVar[Mapping[str, tuple[str, ...]]]  # list name -> graph families that it feeds
     decode_family: ClassVar[str] = "decode_full"
     policy: ClassVar[PolicyName]
+    facts: ClassVar[Facts]  # flags by version, rules and traps; fills docs/engines.md
 
     def __init__(self, version: Version, notes: tuple[str, ...] = ()) -> None:
         self.version = version

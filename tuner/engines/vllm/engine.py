@@ -9,21 +9,24 @@ import numpy as np
 
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.facts import Facts
 from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
-from tuner.engines.sizes import check_names, requested
+from tuner.engines.sizes import check_names, requested, unique
 from tuner.engines.vllm import export, kv, ladder, lint, normalise
+from tuner.engines.vllm.facts import FACTS
 from tuner.engines.vllm.options import ALIASES, VllmOptions, parse
 from workloads.errors import BadUsage
 from workloads.serving.limits import PolicyName, SchedulerLimits
 
 
 class Vllm(Engine):
-    """Rules of vLLM 0.33.0, and the flags of every version since 0.10.2."""
+    """vLLM 0.8.5 to 0.33.0; `facts` says what changed when."""
 
     name: ClassVar[str] = "vllm"
     latest: ClassVar[str] = "0.33.0"
-    oldest: ClassVar[str] = "0.10.2"
+    oldest: ClassVar[str] = "0.8.5"
+    facts: ClassVar[Facts] = FACTS
     list_names: ClassVar[tuple[str, ...]] = ("capture",)
     list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {"capture": ("decode_full", "decode_piecewise")}
     policy: ClassVar[PolicyName] = "vllm"
@@ -86,10 +89,13 @@ class Vllm(Engine):
         """Arguments for `vllm serve`.
 
         Raises:
-            BadUsage: vLLM refuses these lists, or this version has no flag for them.
+            BadUsage: vLLM refuses these lists, or this version would read them as something else.
         """
         check_names(lists, self.list_names, self.name)
-        resolved = normalise.resolve(requested(lists, "capture"), options, self.version)
+        asked = requested(lists, "capture")
+        if asked is not None and export.is_single_value_max(unique(asked), self.version):
+            raise BadUsage(f"vLLM {self.version} reads a single size as a maximum; add a second size", field="capture")
+        resolved = normalise.resolve(asked, options, self.version)
         if resolved.refused is not None:
             raise BadUsage(f"vLLM would not start with this list: {resolved.refused}", field="capture")
         return export.write(resolved.sizes, options, self.version, provenance)

@@ -2,61 +2,72 @@
 
 from __future__ import annotations
 
-import json
-
 from packaging.version import Version
 
+from tuner.engines import deploy
 from tuner.engines.base import Export, Provenance
-from tuner.engines.header import header, join_sizes
-from tuner.engines.vllm.options import VllmOptions
-from workloads.errors import BadUsage
+from tuner.engines.header import assumed, header
+from tuner.engines.vllm import facts
+from tuner.engines.vllm.options import VllmOptions, parse
 
-SIZES_FLAG_SINCE = Version("0.10.2")
-COMPILATION_CONFIG_SINCE = Version("0.11.1")
-METRICS_FLAG_SINCE = Version("0.13.0")
+_NO_MIXING = (
+    "# Do not combine with --cudagraph-capture-sizes or --max-cudagraph-capture-size: vLLM refuses both at once.\n"
+)
 
 
 def lacks_flag(version: Version) -> str | None:
-    """Why this version cannot be configured; None where it can."""
-    if version < SIZES_FLAG_SINCE:
-        return f"vLLM {version} has no flag for capture sizes; {SIZES_FLAG_SINCE} or later has one"
-    return None
+    """Why the list travels in the compilation config; None where this version has a flag for it."""
+    if facts.SIZES_FLAG.known_in(version) or facts.LIST_FLAG.known_in(version):
+        return None
+    return f"vLLM {version} has no flag for capture sizes ({facts.SIZES_FLAG.since} or later has one)"
+
+
+def takes_sizes_flag(version: Version) -> bool:
+    """0.9.0 - 0.11.0: `--cuda-graph-sizes` is the only flag."""
+    return facts.SIZES_FLAG.known_in(version) and not facts.LIST_FLAG.known_in(version)
 
 
 def is_single_value_max(sizes: tuple[int, ...], version: Version) -> bool:
-    """0.10.2 - 0.11.0 read one value of --cuda-graph-sizes as a maximum, not as a list."""
-    return len(sizes) == 1 and version < COMPILATION_CONFIG_SINCE
+    """`--cuda-graph-sizes` reads one value as a maximum, not as a list."""
+    return len(sizes) == 1 and takes_sizes_flag(version)
+
+
+def settings(sizes: tuple[int, ...], version: Version) -> deploy.Settings:
+    """The flag of this version with `sizes` (already normalised)."""
+    if takes_sizes_flag(version):
+        argument = (facts.SIZES_FLAG.name, *(str(size) for size in sizes))
+    else:
+        config: dict[str, object] = {"cudagraph_capture_sizes": list(sizes)}
+        if facts.MAX_FLAG.known_in(version):
+            config["max_cudagraph_capture_size"] = sizes[-1]
+        argument = ("--compilation-config", deploy.compact_json(config))
+    key = argument[0].removeprefix("--")
+    value = f"'{argument[1]}'" if key == "compilation-config" else f"[{', '.join(argument[1:])}]"
+    # The layout of the vLLM production stack's chart.
+    helm = {"servingEngineSpec": {"modelSpec": [{"name": "NAME", "vllmConfig": {"extraArgs": list(argument)}}]}}
+    return deploy.Settings("vllm", (argument,), {}, "vllm.yaml", f"{key}: {value}\n", ("--config", "{path}"), helm)
 
 
 def write(sizes: tuple[int, ...], options: VllmOptions, version: Version, provenance: Provenance) -> Export:
-    """Arguments that capture exactly `sizes` (already normalised).
-
-    Raises:
-        BadUsage: this version cannot express the list.
-    """
-    missing = lacks_flag(version)
-    if missing is not None:
-        raise BadUsage(missing, field="engine")
-    if is_single_value_max(sizes, version):
-        raise BadUsage(f"vLLM {version} reads a single size as a maximum; add a second size", field="capture")
-    assumes = f"max_num_seqs={options.max_num_seqs} max_num_batched_tokens={options.max_num_batched_tokens}"
-    if options.num_speculative_tokens:
-        assumes += f" num_speculative_tokens={options.num_speculative_tokens}"
-    head = header("vllm", version, provenance, assumes)
-    if version < COMPILATION_CONFIG_SINCE:
-        return Export(f"{head}--cuda-graph-sizes {join_sizes(sizes)}\n", _watch(version, "--cuda-graph-sizes"))
-    config = json.dumps({"cudagraph_capture_sizes": list(sizes), "max_cudagraph_capture_size": sizes[-1]})
-    note = (
-        "# Do not combine with --cudagraph-capture-sizes or --max-cudagraph-capture-size: vLLM refuses both at once.\n"
-    )
-    return Export(f"{head}{note}--compilation-config '{config}'\n", _watch(version, "--compilation-config"))
+    """Arguments that capture exactly `sizes` (already normalised)."""
+    always = ["max_num_seqs", "max_num_batched_tokens"]
+    head = header("vllm", version, provenance, assumed(options, lambda raw: parse(raw, version), always))
+    made = settings(sizes, version)
+    note = _NO_MIXING if facts.LIST_FLAG.known_in(version) else ""
+    # Either the arguments or the YAML file, never both: the deployment files carry the arguments.
+    as_arguments = deploy.Settings(made.service, made.arguments, helm=made.helm)
+    files = deploy.files(as_arguments, head + note)
+    usage = f"# vllm serve MODEL --config {made.config_file}\n"
+    files[str(made.config_file)] = f"{head}{note}{usage}{made.config_text}"
+    text = f"{head}{note}{deploy.argument_lines(made)}\n"
+    return Export(text, _watch(version, made.arguments[0][0]), files)
 
 
 def _watch(version: Version, flag: str) -> str:
-    if version >= METRICS_FLAG_SINCE:
+    if facts.METRICS_FLAG.known_in(version):
         how = (
-            "Start once with --cudagraph-metrics: the logged table must show Runtime Mode FULL for decode steps and "
-            "no row with NONE"
+            f"Start once with {facts.METRICS_FLAG.name}: the logged table must show Runtime Mode FULL for decode steps "
+            "and no row with NONE"
         )
     else:
         how = "The start-up log must show 'Capturing CUDA graphs' with this many sizes and 'Graph capturing finished'"

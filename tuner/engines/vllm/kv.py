@@ -6,16 +6,14 @@ from packaging.version import Version
 
 from tuner.engines.base import Effective
 from tuner.engines.kv import GIB_IN_MIB, GraphMemory, KvTokens, missing, tokens_in
+from tuner.engines.vllm import facts
 from tuner.engines.vllm.options import VllmOptions
-
-ESTIMATE_SINCE = Version("0.21")
-"""Graph memory is profiled and subtracted by default; before, graphs took memory outside of gpu_memory_utilization."""
 
 _LEAST_PER_GRAPH_MIB = 1.0
 
 
 def estimates(options: VllmOptions, version: Version) -> bool:
-    return options.estimate_cudagraph_memory and version >= ESTIMATE_SINCE
+    return options.estimate_cudagraph_memory and facts.ESTIMATE.holds(version)
 
 
 def estimate_mib(effective: Effective, options: VllmOptions, memory: GraphMemory) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from packaging.version import Version
 
 from tuner.engines.base import Effective, Lists, Problem
 from tuner.engines.sizes import requested, round_up, shape_problems, some, unique
-from tuner.engines.vllm import normalise
+from tuner.engines.vllm import facts, normalise
 from tuner.engines.vllm.export import is_single_value_max, lacks_flag
 from tuner.engines.vllm.ladder import default_list
 from tuner.engines.vllm.options import VllmOptions
@@ -38,13 +40,28 @@ def _flags(asked: tuple[int, ...] | None, options: VllmOptions, version: Version
     found: list[Problem] = []
     missing = lacks_flag(version)
     if missing is not None:
-        found.append(Problem("FLAG_ABSENT", f"{missing}.", "error"))
-    elif asked is not None and is_single_value_max(unique(asked), version):
+        message = f"{missing}; the list goes into --compilation-config, where this version does not check it."
+        found.append(Problem("FLAG_ABSENT", message, "info"))
+    found += _absent_options(options, version)
+    if asked is not None and is_single_value_max(unique(asked), version):
         message = (
             f"vLLM {version} reads the single value {asked[0]} as a maximum and captures every step of 8 up to it."
         )
         found.append(Problem("SINGLE_SIZE_IS_MAX", message, "error", _with(asked, options.top_decode_tokens)))
     return found
+
+
+def _absent_options(options: VllmOptions, version: Version) -> list[Problem]:
+    """Options that are set although this version has no such argument."""
+    absent: list[tuple[str, Any, str]] = []
+    if options.performance_mode != "balanced" and not facts.PERFORMANCE_MODE.known_in(version):
+        absent.append(("performance_mode", "balanced", str(facts.PERFORMANCE_MODE.since)))
+    if options.num_speculative_tokens_per_batch_size and not facts.DECODE_LADDER.holds(version):
+        absent.append(("num_speculative_tokens_per_batch_size", None, str(facts.DECODE_LADDER.since)))
+    return [
+        Problem("FLAG_ABSENT", f"vLLM {version} has no {name}; {since} or later has it.", "warning", {name: instead})
+        for name, instead, since in absent
+    ]
 
 
 def _refusal(asked: tuple[int, ...] | None, options: VllmOptions, version: Version, reason: str) -> Problem:

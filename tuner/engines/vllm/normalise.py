@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 from packaging.version import Version
 
 from tuner.engines.base import Effective, SizeChange
 from tuner.engines.sizes import dropped, round_up, unique
+from tuner.engines.vllm import facts
 from tuner.engines.vllm.ladder import default_list
 from tuner.engines.vllm.options import VllmOptions
-
-TP_FILTER_UNTIL = Version("0.21")
-"""Up to at least 0.20 sequence parallelism removed sizes that TP does not divide; absent in 0.33.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,9 @@ class CaptureList:
 
 
 def filters_by_tp(options: VllmOptions, version: Version) -> bool:
-    return options.enable_sequence_parallelism and version < TP_FILTER_UNTIL
+    """To 0.31 sequence parallelism removed sizes that tensor parallelism does not divide."""
+    parallel = options.enable_sequence_parallelism and options.tensor_parallel_size > 1
+    return parallel and not facts.NO_TP_FILTER.holds(version)
 
 
 def decode_multiple(options: VllmOptions, version: Version) -> int:
@@ -37,12 +37,14 @@ def decode_multiple(options: VllmOptions, version: Version) -> int:
 def resolve(asked: tuple[int, ...] | None, options: VllmOptions, version: Version) -> CaptureList:
     """The list that the runner gets (`config/vllm.py:2560-2650`, `config/compilation.py:1537`)."""
     default = default_list(options, version)
+    if not facts.MODERN_LIST.holds(version):
+        return _resolve_old(asked, default, options, version)
     # The default handed back is the default: its own end is then no mismatch with an explicit maximum.
     resolved = CaptureList(default) if asked in (None, default) else _user_list(asked or (), options)
     if resolved.refused is None and filters_by_tp(options, version):
         resolved = _keep_tp_multiples(resolved, options)
     if resolved.refused is None and _rounds_the_list(options):
-        resolved = _round_to_queries(resolved, options)
+        resolved = _round_to_queries(resolved, options, version)
     return resolved
 
 
@@ -54,16 +56,49 @@ def effective(asked: tuple[int, ...] | None, options: VllmOptions, version: Vers
     if resolved.refused is not None:
         return Effective({}, 0, resolved.changes, resolved.refused)
     families: dict[str, tuple[int, ...]] = {}
-    changes = list(resolved.changes)
+    changes, repeated = list(resolved.changes), 0
     if options.mode == "FULL":
         families["decode_full"] = resolved.sizes  # one set of FULL graphs serves decode and mixed steps
     elif options.mode != "PIECEWISE":
-        families["decode_full"], rounded = _full_decode(resolved.sizes, options)
-        changes += rounded
+        full = [_full_decode(resolved.sizes, q, most, options, version) for q, most in _tiers(options, version)]
+        families["decode_full"] = unique(size for sizes, _ in full for size in sizes)
+        changes += [change for _, rounded in full for change in rounded]
+        # Every tier of a dynamic schedule has graphs of its own, also where two tiers share a token count.
+        repeated = sum(len(sizes) for sizes, _ in full) - len(families["decode_full"])
     if options.mode in ("PIECEWISE", "FULL_AND_PIECEWISE"):
         families["decode_piecewise"] = resolved.sizes
-    graphs = sum(len(sizes) for sizes in families.values()) * options.lora_cases
-    return Effective(families, graphs, tuple(changes))
+    graphs = (sum(len(sizes) for sizes in families.values()) + repeated) * options.lora_cases
+    return Effective(families, graphs, tuple(dict.fromkeys(changes)))
+
+
+def _tiers(options: VllmOptions, version: Version) -> tuple[tuple[int, int], ...]:
+    """(q, most requests) that the runner captures FULL decode graphs for; V2 takes every request count for each q."""
+    if options.use_v2_model_runner and options.tiers:
+        return tuple((q, options.max_num_seqs) for q, _ in options.dynamic_tiers)
+    return ((options.query_tokens, options.max_num_seqs),)
+
+
+def _resolve_old(
+    asked: tuple[int, ...] | None, default: tuple[int, ...], options: VllmOptions, version: Version
+) -> CaptureList:
+    """To 0.11.0: --cuda-graph-sizes where it exists, else the unfiltered list of the compilation config."""
+    if asked is not None and not asked:
+        return CaptureList((), refused="the list of capture sizes is empty")
+    if asked is None or asked == default:
+        resolved = CaptureList(default)
+    elif not facts.SIZES_FLAG.known_in(version):
+        return CaptureList(unique(asked))
+    elif len(asked) == 1:
+        ladder = default_list(replace(options, max_cudagraph_capture_size=asked[0]), version)
+        added = [SizeChange("capture", None, size, "one value is a maximum") for size in ladder if size not in asked]
+        lost = dropped(
+            "capture", [asked[0]] if asked[0] not in ladder else [], "one value is a maximum, off the step of 8"
+        )
+        resolved = CaptureList(ladder, (*added, *lost))
+    else:
+        resolved = _user_list(asked, replace(options, max_cudagraph_capture_size=None))
+    filtered = resolved.refused is None and filters_by_tp(options, version)
+    return _keep_tp_multiples(resolved, options) if filtered else resolved
 
 
 def _user_list(asked: tuple[int, ...], options: VllmOptions) -> CaptureList:
@@ -97,8 +132,13 @@ def _rounds_the_list(options: VllmOptions) -> bool:
     return full_decode and options.query_tokens > 1 and not options.use_v2_model_runner
 
 
-def _round_to_queries(resolved: CaptureList, options: VllmOptions) -> CaptureList:
+def _round_to_queries(resolved: CaptureList, options: VllmOptions, version: Version) -> CaptureList:
     q, largest = options.query_tokens, resolved.sizes[-1]
+    if filters_by_tp(options, version):
+        q = max(q, options.tensor_parallel_size)
+        if q % options.query_tokens or q % options.tensor_parallel_size:
+            reason = f"ValueError: no shape is a multiple of {options.query_tokens} tokens a request and of the TP size"
+            return CaptureList((), resolved.changes, reason)
     changes = list(resolved.changes)
     kept: set[int] = set()
     for size in resolved.sizes:
@@ -118,26 +158,26 @@ def _round_to_queries(resolved: CaptureList, options: VllmOptions) -> CaptureLis
     return CaptureList(unique(kept), tuple(changes))
 
 
-def _full_decode(sizes: tuple[int, ...], options: VllmOptions) -> tuple[tuple[int, ...], list[SizeChange]]:
-    """FULL decode graphs: rounded to whole requests, at most max_num_seqs of them (`cudagraph_utils.py:255-345`)."""
-    q, largest = options.query_tokens, sizes[-1]
-    most = options.max_num_seqs * q
+def _full_decode(
+    sizes: tuple[int, ...], q: int, most_requests: int, options: VllmOptions, version: Version
+) -> tuple[tuple[int, ...], list[SizeChange]]:
+    """FULL decode graphs: whole requests, at most max_num_seqs of them (0.33.0 `cudagraph_utils.py:255-345`)."""
+    largest, most = sizes[-1], most_requests * options.query_tokens
+    rounds = options.use_v2_model_runner and facts.MODERN_LIST.holds(version)
     kept: set[int] = set()
     changes: list[SizeChange] = []
     for size in sizes:
-        target = round_up(size, q)
-        if target > most:
-            # Not worth a line for q = 1: such sizes serve mixed steps, which is what they are there for.
+        target = round_up(size, q) if rounds else size
+        if target > most or target > most_requests * q:
+            # Not worth a line otherwise: such sizes serve mixed steps, which is what they are there for.
             if options.mode == "FULL_DECODE_ONLY":
-                changes += dropped(
-                    "capture", [size], f"above max_num_seqs x {q} ({most}), no decode step is that large"
-                )
-            continue
-        if target > largest:
+                reason = f"above max_num_seqs x {q} ({most_requests * q}), no decode step is that large"
+                changes += dropped("capture", [size], reason)
+        elif target > largest:
             reason = f"as FULL rounds up to {target}, above the largest size ({largest})"
             changes += dropped("capture", [size], reason)
-            continue
-        kept.add(target)
-        if target != size:
-            changes.append(SizeChange("capture", size, target, f"as FULL rounded up to a multiple of {q}"))
+        elif target >= q:
+            kept.add(target)
+            if target != size:
+                changes.append(SizeChange("capture", size, target, f"as FULL rounded up to a multiple of {q}"))
     return unique(kept), changes

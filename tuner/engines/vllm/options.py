@@ -10,6 +10,7 @@ from typing import Any, Literal
 from packaging.version import Version
 
 from tuner.engines.options import read_pairs, require_above_zero, require_positive
+from tuner.engines.vllm import facts, speculation
 from workloads.errors import BadUsage
 
 CudagraphMode = Literal["NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"]
@@ -23,9 +24,6 @@ ALIASES: Mapping[str, str] = {
     "enable_sp": "enable_sequence_parallelism",
 }
 
-V2_RUNNER_SINCE = Version("0.27")
-"""Model runner V2 serves by default in 0.27.1 and 0.33.0; where between 0.20 and 0.27 it began is not verified."""
-
 _LARGE_GPU_GIB = 70
 _HUGE_GPU_GIB = 160
 
@@ -38,6 +36,7 @@ class VllmOptions:
         max_num_seqs: 1024 on GPUs of at least 70 GiB (A100 and GB10 excepted below 160 GiB), else 256.
         max_num_batched_tokens: 16384 on at least 160 GiB, 8192 on at least 70 GiB, else 2048.
         num_speculative_tokens: draft tokens a request; a decode step holds 1 + this many tokens of each request.
+        num_speculative_tokens_per_batch_size: a dynamic schedule, `1-64:3,65-128:1,129-512:0` (requests: draft tokens).
         max_cudagraph_capture_size: only where the user sets it.
         use_v2_model_runner: the environment variable VLLM_USE_V2_MODEL_RUNNER.
         enable_sequence_parallelism: `pass_config.enable_sp`; removes sizes that TP does not divide up to 0.20.
@@ -52,6 +51,7 @@ class VllmOptions:
     max_num_batched_tokens: int
     use_v2_model_runner: bool
     num_speculative_tokens: int = 0
+    num_speculative_tokens_per_batch_size: str | None = None
     tensor_parallel_size: int = 1
     enable_lora: bool = False
     cudagraph_specialize_lora: bool = True
@@ -79,6 +79,7 @@ class VllmOptions:
         require_above_zero(self, "gpu_memory_utilization", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
         require_positive(self, "kv_cache_memory_bytes")
         arch_number(self.gpu_arch)
+        speculation.read_schedule(self.num_speculative_tokens_per_batch_size)
         if self.max_num_batched_tokens < self.query_tokens:
             raise BadUsage(f"must hold one decode step of {self.query_tokens} tokens", field="max_num_batched_tokens")
         if self.max_num_batched_tokens < self.max_num_seqs:
@@ -92,6 +93,16 @@ class VllmOptions:
     def query_tokens(self) -> int:
         """q: tokens of one request in a decode step."""
         return 1 + self.num_speculative_tokens
+
+    @property
+    def tiers(self) -> tuple[speculation.Tier, ...]:
+        """The dynamic schedule as given; empty without one, or without draft tokens."""
+        return speculation.read_schedule(self.num_speculative_tokens_per_batch_size) if self.query_tokens > 1 else ()
+
+    @property
+    def dynamic_tiers(self) -> tuple[tuple[int, int], ...]:
+        """(q, most requests at that q) of the schedule within max_num_seqs."""
+        return speculation.widest_batches(self.tiers, self.max_num_seqs, self.num_speculative_tokens)
 
     @property
     def top_decode_tokens(self) -> int:
@@ -124,8 +135,10 @@ def parse(raw: Mapping[str, str], version: Version) -> VllmOptions:
         BadUsage: an unknown key, or a value that vLLM refuses.
     """
     given = read_pairs(VllmOptions, raw, engine="vllm", aliases=ALIASES)
-    given.setdefault("use_v2_model_runner", version >= V2_RUNNER_SINCE)
-    seqs, tokens = _server_defaults(given)
+    given.setdefault("use_v2_model_runner", facts.V2_RUNNER.holds(version))
+    given.setdefault("gpu_memory_utilization", 0.92 if facts.ESTIMATE.holds(version) else 0.9)
+    given.setdefault("cudagraph_mode", "FULL_AND_PIECEWISE" if facts.FULL_BY_DEFAULT.holds(version) else "PIECEWISE")
+    seqs, tokens = _server_defaults(given, version)
     given.setdefault("max_num_batched_tokens", tokens)
     # A default is lowered to the token budget; a value that was asked for is not.
     given.setdefault("max_num_seqs", min(seqs, given["max_num_batched_tokens"]))
@@ -144,11 +157,11 @@ def arch_number(gpu_arch: str) -> int:
     return int(match.group(1))
 
 
-def _server_defaults(given: Mapping[str, Any]) -> tuple[int, int]:
+def _server_defaults(given: Mapping[str, Any], version: Version) -> tuple[int, int]:
     """Default (max_num_seqs, max_num_batched_tokens) of the API server."""
     memory_gib = given.get("gpu_memory_gib", 141.0)
     small_anyway = arch_number(given.get("gpu_arch", "sm90")) in (80, 121)  # A100, GB10
-    if memory_gib >= _HUGE_GPU_GIB:
+    if memory_gib >= _HUGE_GPU_GIB and facts.WIDE_BLACKWELL.holds(version):
         seqs, tokens = 1024, 16384
     elif memory_gib >= _LARGE_GPU_GIB and not small_anyway:
         seqs, tokens = 1024, 8192

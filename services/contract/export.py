@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from services.contract.lint import ProblemModel
-from services.contract.plain import Answer
+from pydantic import Field
+
+from services.contract.lint import ProblemModel, Size
+from services.contract.plain import Answer, Request
 from tuner.engines.base import Engine, Lists, Provenance
+
+
+class ExportRequest(Request):
+    """Lists by the engine's own names, and its options as text."""
+
+    engine: Annotated[str, Field(min_length=1, max_length=60, examples=["vllm@0.33.0"])]
+    lists: Annotated[dict[str, Annotated[list[Size], Field(min_length=1, max_length=2048)]], Field(min_length=1)]
+    options: dict[str, Annotated[str, Field(max_length=1000)]] = Field(default_factory=dict)
 
 
 class ExportModel(Answer):

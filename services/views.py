@@ -91,7 +91,7 @@ def error_view(stored: StoredSweep) -> ErrorModel | None:
 
 def trial_view(stored: StoredTrial) -> TrialModel:
     """A recorded trial."""
-    return TrialModel.model_validate(stored.document)
+    return TrialModel.model_validate({**stored.document, "recorded_at": stored.recorded_at})
 
 
 def recommendation_view(stored: StoredRecommendation) -> RecommendationModel:

@@ -8,7 +8,18 @@ from db.store import Store
 from services.api import problems
 from services.api.context import Context
 from services.api.guards import Guards
-from services.api.routes import coverage, engines, exports, health, profiles, recommendations, shapes, sweeps, traces
+from services.api.routes import (
+    coverage,
+    engines,
+    exports,
+    health,
+    importances,
+    profiles,
+    recommendations,
+    shapes,
+    sweeps,
+    traces,
+)
 from services.settings import Settings
 
 PREFIX = "/api/v1"
@@ -27,7 +38,7 @@ def create_app(settings: Settings, store: Store) -> FastAPI:
     problems.install(app)
     app.add_middleware(Guards, max_upload_bytes=settings.max_upload_bytes, answers=context.answers)
     versioned = APIRouter(prefix=PREFIX, responses=problems.RESPONSES)
-    for module in (traces, shapes, profiles, sweeps, recommendations, engines, coverage, exports):
+    for module in (traces, shapes, profiles, sweeps, importances, recommendations, engines, coverage, exports):
         versioned.include_router(module.router)
     app.include_router(versioned)
     app.include_router(health.router)

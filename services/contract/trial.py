@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Self
 
 from services.contract.plain import Answer, plain
@@ -10,7 +11,7 @@ from tuner.recommendation import Trial, TrialState
 
 
 class TrialModel(Answer):
-    """See `tuner.recommendation.Trial`."""
+    """See `tuner.recommendation.Trial`; `recorded_at` is null until it is stored."""
 
     number: int
     source: str
@@ -20,6 +21,7 @@ class TrialModel(Answer):
     values: dict[str, float | None]
     scorecard: ScorecardModel | None
     reason: str | None = None
+    recorded_at: datetime | None = None
 
     @classmethod
     def from_domain(cls, trial: Trial) -> Self:
@@ -31,3 +33,11 @@ class TrialsModel(Answer):
 
     items: tuple[TrialModel, ...]
     next_after: int
+
+
+class ImportanceModel(Answer):
+    """Share of every sampled parameter in what moved `objective`, on at most `at_most` trials; empty: too few."""
+
+    objective: str
+    shares: dict[str, float]
+    at_most: int

@@ -15,16 +15,16 @@ from workloads.traces.records import ReadResult
 from workloads.traces.requests import RequestColumns, read_requests
 from workloads.traces.values import iso_format
 
-_COLUMNS = RequestColumns("TIMESTAMP", "ContextTokens", "GeneratedTokens", "iso")
+_NAMES = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_COLUMNS = RequestColumns(*_NAMES, "iso")
 
 
 class _Azure(Reader):
     zoned: ClassVar[bool]
-    notes: ClassVar[tuple[str, ...]] = ()
 
     def recognise(self, probe: Probe) -> int:
         table = probe.table
-        if not isinstance(table, CsvTable) or table.names != ("TIMESTAMP", "ContextTokens", "GeneratedTokens"):
+        if not isinstance(table, CsvTable) or table.names != _NAMES:
             return 0
         values = table.values("TIMESTAMP")
         layout = iso_format(str(values[0]).strip()) if values else None
@@ -32,19 +32,42 @@ class _Azure(Reader):
 
     def read(self, probe: Probe, mapping: ColumnMapping | None = None) -> ReadResult:
         table = probe.table
-        if not isinstance(table, CsvTable) or not table.has("TIMESTAMP", "ContextTokens", "GeneratedTokens"):
+        if not isinstance(table, CsvTable) or not table.has(*_NAMES):
             raise probe.source.bad("not an Azure trace: its header is TIMESTAMP,ContextTokens,GeneratedTokens")
-        return read_requests(probe.source, table, _COLUMNS, name=self.name, notes=self.notes)
+        notes = (_no_zone(mapping),) if not self.zoned else ()
+        return read_requests(probe.source, table, _COLUMNS, name=self.name, notes=notes, mapping=mapping)
 
 
 class Azure2023(_Azure):
     name = "azure-2023"
     description = "Azure LLM inference trace 2023, CSV with times without zone"
     zoned = False
-    notes = ("times carry no zone and were taken as UTC",)
+    told_by = "its header, and times without zone"
 
 
 class Azure2024(_Azure):
     name = "azure-2024"
     description = "Azure LLM inference trace 2024, CSV with UTC offsets"
     zoned = True
+    told_by = "its header, and times with an offset"
+
+
+class AzureMultimodal(Reader):
+    name = "azure-2025-multimodal"
+    description = "Azure multimodal inference trace 2025, CSV with an image count"
+    told_by = "the column `NumImages` in its header"
+
+    def recognise(self, probe: Probe) -> int:
+        table = probe.table
+        return 90 if isinstance(table, CsvTable) and set(table.names) == {*_NAMES, "NumImages"} else 0
+
+    def read(self, probe: Probe, mapping: ColumnMapping | None = None) -> ReadResult:
+        table = probe.table
+        if table is None or not table.has(*_NAMES, "NumImages"):
+            raise probe.source.bad("not the multimodal Azure trace: it has TIMESTAMP,NumImages and two token columns")
+        note = "images are not counted apart: the engine's steps are simulated from ContextTokens as they stand"
+        return read_requests(probe.source, table, _COLUMNS, name=self.name, notes=(note,), mapping=mapping)
+
+
+def _no_zone(mapping: ColumnMapping | None) -> str:
+    return f"times carry no zone and were taken as {(mapping and mapping.time_zone) or 'UTC'}"

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from workloads.traces.csv_table import CsvTable
+from workloads.traces.json_document import JsonDocument
 from workloads.traces.json_table import JsonTable
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.parquet_table import ParquetTable
@@ -15,8 +16,8 @@ from workloads.traces.records import ReadResult
 from workloads.traces.source import Source
 from workloads.traces.table import Table
 
-SCAN_BYTES = 256 << 20
-"""How far into a log its first step line is looked for: start-up output can be long."""
+DOCUMENT_KEYS = ("input_lens", "resourceSpans", "benchmarks", "resultType")
+"""Keys of exports that have readers of their own: those documents are not tried as plain lists of requests."""
 
 
 class Probe:
@@ -36,20 +37,27 @@ class Probe:
         """The file as a table, or None where it has neither a header nor JSON objects."""
         if self.source.is_parquet:
             return ParquetTable(self.source)
+        if self.source.is_tar:
+            return None
+        if self.document is not None:
+            return None if any(map(self.document.mentions, DOCUMENT_KEYS)) else self.document.table()
         return JsonTable.open(self.source) or CsvTable.open(self.source)
+
+    @cached_property
+    def document(self) -> JsonDocument | None:
+        """The file as one JSON document, or None."""
+        return JsonDocument.open(self.source)
 
     @cached_property
     def found_markers(self) -> frozenset[bytes]:
         """Markers in the first block that has any, and in the block after it (two tables of one log can part there)."""
-        if self.source.is_parquet:
+        if self.source.is_parquet or self.source.is_tar or self.document is not None:
             return frozenset()
         found: set[bytes] = set()
-        scanned = 0
         for block in self.source.blocks(utf8=False):
             last = bool(found)
             found.update(marker for marker in self._markers if marker in block.data)
-            scanned += len(block.data)
-            if last or scanned > SCAN_BYTES:
+            if last:
                 break
         return frozenset(found)
 
@@ -64,11 +72,13 @@ class Reader(ABC):
         name: the format's name, as `--format` and `ReadResult.format` spell it.
         description: one phrase for help texts.
         markers: byte strings that every log of this format has; empty for tables.
+        told_by: what content gives the format away, for the documentation.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
     markers: ClassVar[tuple[bytes, ...]] = ()
+    told_by: ClassVar[str] = ""
 
     @abstractmethod
     def recognise(self, probe: Probe) -> int:

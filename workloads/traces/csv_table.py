@@ -50,7 +50,8 @@ class CsvTable(Table):
             skip = 1 if number == 0 else 0
             frame = self._parse(block, wanted, skip)
             if frame.height:
-                yield Chunk(frame, _Lines(block, skip, self._delimiter))
+                plain = b'"' not in block.data
+                yield Chunk(frame, _Lines(block, skip, self._delimiter), block.first_line + skip if plain else None)
 
     def _parse(self, block: Block, wanted: Mapping[str, int], skip: int) -> pl.DataFrame:
         body = block.data[block.data.find(b"\n") + 1 :] if skip else block.data

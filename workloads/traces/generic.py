@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import astuple
 
 from workloads.traces.base import Probe, Reader
+from workloads.traces.clock import is_epoch
 from workloads.traces.header_names import convention_of, nearest_convention, synonym, unit_in_name
 from workloads.traces.mapping import ColumnMapping, TimeUnit
 from workloads.traces.records import ReadResult
-from workloads.traces.requests import EPOCH_FROM_S, EPOCH_TO_S, RequestColumns, read_requests
+from workloads.traces.requests import RequestColumns, read_requests
 from workloads.traces.source import Source
 from workloads.traces.table import Table
 from workloads.traces.values import SECONDS, iso_format
@@ -34,36 +34,51 @@ class GenericRequests(Reader):
         source, table = probe.source, probe.table
         if table is None:
             raise source.bad("not a table: expected CSV with a header, JSON lines or Parquet")
-        arrival, inputs, outputs = _names(source, table, mapping or ColumnMapping())
+        chosen = mapping or ColumnMapping()
+        arrival, inputs, outputs = _names(source, table, chosen)
+        if arrival is None or chosen.arrivals is not None:
+            columns = RequestColumns(arrival, inputs, outputs, "s")
+            notes: tuple[str, ...] = (f"input is '{inputs}', output '{outputs}'",)
+            return read_requests(source, table, columns, name=self.name, notes=notes, mapping=mapping)
         known = convention_of(table.names)
-        unit = mapping.time_unit if mapping else None
+        unit = chosen.time_unit
         if unit is None and known is not None and known.arrival == arrival:
             unit = known.time_unit
-        notes: tuple[str, ...] = (f"arrival is '{arrival}', input '{inputs}', output '{outputs}'",)
+        notes = (f"arrival is '{arrival}', input '{inputs}', output '{outputs}'",)
         if unit is None:
-            unit, why = _unit(source, table, arrival)
+            unit, why = _unit(source, table, arrival, chosen.time_zone)
             notes += why
         columns = RequestColumns(arrival, inputs, outputs, unit)
-        return read_requests(source, table, columns, name=self.name, notes=notes)
+        return read_requests(source, table, columns, name=self.name, notes=notes, mapping=mapping)
 
 
-def _names(source: Source, table: Table, mapping: ColumnMapping) -> list[str]:
-    asked = astuple(mapping)[:3]
+def _names(source: Source, table: Table, mapping: ColumnMapping) -> tuple[str | None, str, str]:
+    """Arrival (None where an arrival process stands in for it), input and output column.
+
+    Raises:
+        BadInput: one is missing; names it and what the file has.
+    """
+    asked = (mapping.arrival, mapping.input_tokens, mapping.output_tokens)
     known = convention_of(table.names)
     near = nearest_convention(table.names)
-    found: list[str] = []
+    found: list[str | None] = []
     for index, (role, wanted) in enumerate(zip(ROLES, asked, strict=True)):
         name = wanted or (known.names[index] if known else synonym(table.names, role))
+        if index == 0 and mapping.arrivals is not None and (name is None or name not in table.names):
+            found.append(None)
+            continue
         if name is None or name not in table.names:
             missing = wanted or (near.names[index] if near else None)
             which = f"column '{missing}' ({role})" if missing else f"column for {role}"
             listing = ", ".join(table.names[:20]) or "nothing"
-            raise source.bad(f"there is no {which}; the file has {listing}", line=1, field=missing or role)
+            hint = "; for lengths without times give an arrival process" if index == 0 else ""
+            raise source.bad(f"there is no {which}; the file has {listing}{hint}", line=1, field=missing or role)
         found.append(name)
-    return found
+    arrival, inputs, outputs = found
+    return arrival, str(inputs), str(outputs)
 
 
-def _unit(source: Source, table: Table, arrival: str) -> tuple[TimeUnit, tuple[str, ...]]:
+def _unit(source: Source, table: Table, arrival: str, time_zone: str | None) -> tuple[TimeUnit, tuple[str, ...]]:
     """The time unit that name or values leave no doubt about, and a note where it came from values."""
     values = table.values(arrival)
     if not values:
@@ -71,13 +86,13 @@ def _unit(source: Source, table: Table, arrival: str) -> tuple[TimeUnit, tuple[s
     first = values[0]
     if isinstance(first, datetime.datetime) or (isinstance(first, str) and iso_format(first.strip())):
         zoned = isinstance(first, str) and (iso_format(first.strip()) or "").endswith(("z", "Z"))
-        return "iso", () if zoned else ("times carry no zone and were taken as UTC",)
+        return "iso", () if zoned else (f"times carry no zone and were taken as {time_zone or 'UTC'}",)
     named = unit_in_name(arrival)
     if named is not None:
         return named, ()
     numbers = _numbers(source, values, arrival)
     for unit, scale in SECONDS.items():
-        if min(numbers) * scale > EPOCH_FROM_S and max(numbers) * scale < EPOCH_TO_S:
+        if is_epoch(min(numbers) * scale) and is_epoch(max(numbers) * scale):
             return unit, (f"'{arrival}' was read as Unix time in {unit}, the only unit that gives a date of our time",)
     span = max(numbers) - min(numbers)
     rows = len(numbers)

@@ -33,6 +33,8 @@ CONVENTIONS = (
     Convention("LLMServingSim", "arrival_time_ns", "input_toks", "output_toks", "ns"),
     Convention("LLMServingSim", "arrival_time", "input_toks", "output_toks"),
     Convention("SGLang", "request_received_ts", "prompt_tokens", "completion_tokens", "s"),
+    Convention("splitwise-sim", "arrival_timestamp", "prompt_size", "token_size", "s"),
+    Convention("Baseten", "timestamp_start_unix_ms", "input_tokens", "output_tokens", "ms"),
     Convention("OpenAI", "timestamp", "prompt_tokens", "completion_tokens"),
 )
 SYNONYMS = {

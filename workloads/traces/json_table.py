@@ -1,25 +1,33 @@
-"""JSON lines: one object a line, parsed by polars block by block."""
+"""JSON lines: one object a line, parsed by polars block by block; a nested field is named by its path."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
-from workloads.errors import BadInput
-from workloads.traces.source import Block, Source
+from workloads.traces.json_frames import LINE, ndjson_frames, parsed
+from workloads.traces.source import Source
 from workloads.traces.table import SAMPLE_ROWS, Chunk, Table
+
+MAX_DEPTH = 4
+MAX_NAMES = 2_000
+Path = tuple[str, ...]
 
 
 class JsonTable(Table):
+    """`names` are the keys of the sampled rows; the field `b` inside the object `a` is named `a.b`."""
+
     kind = "JSON lines"
 
     def __init__(self, source: Source, sample: tuple[dict[str, Any], ...]) -> None:
         self._source = source
         self.sample = sample
-        self.names = tuple(sample[0])
+        self._paths: dict[str, Path] = {}
+        for row in sample:
+            _walk(row, (), self._paths)
+        self.names = tuple(sorted(self._paths, key=lambda name: len(self._paths[name])))
 
     @classmethod
     def open(cls, source: Source) -> JsonTable | None:
@@ -28,63 +36,62 @@ class JsonTable(Table):
         for line in source.head.splitlines():
             if not line.strip():
                 continue
-            row = _object(line)
+            row = parsed(line)
             if row is None or len(rows) == SAMPLE_ROWS:
                 break
             rows.append(row)
         return cls(source, tuple(rows)) if rows and rows[0] else None
 
+    def values(self, name: str) -> list[object]:
+        path = self._paths.get(name)
+        found = (_at(row, path) for row in self.sample) if path else ()
+        return [value for value in found if value is not None]
+
     def chunks(self, columns: Mapping[str, str]) -> Iterator[Chunk]:
-        schema = {name: self._dtype(name) for name in columns.values()}
-        for block in self._source.blocks():
-            if block.data.isspace():
-                continue
-            try:
-                frame = pl.read_ndjson(block.data, schema=schema)
-            except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-                raise self._locate(block, schema) from error
-            yield Chunk(frame.select(pl.col(name).alias(role) for role, name in columns.items()), _line_of(block))
+        paths = {name: self._paths.get(name, (name,)) for name in columns.values()}
+        schema = _schema({path: self._dtype(name) for name, path in paths.items()})
+        for frame in ndjson_frames(self._source, schema):
+            lines = frame[LINE].to_numpy()
+            plain = bool(lines[-1] - lines[0] == len(lines) - 1) if len(lines) else False
+            yield Chunk(
+                frame.select(_field(paths[name]).alias(role) for role, name in columns.items()),
+                lambda row, lines=lines: int(lines[row]),  # type: ignore[misc]
+                int(lines[0]) if plain else None,
+            )
 
     def _dtype(self, name: str) -> pl.DataType:
         values = self.values(name)
-        return pl.String() if values and isinstance(values[0], str) else pl.Float64()
-
-    def _locate(self, block: Block, schema: Mapping[str, pl.DataType]) -> BadInput:
-        for number, line in enumerate(block.data.decode().split("\n")):
-            where = block.first_line + number
-            if not line.strip():
-                continue
-            row = _object(line)
-            if row is None:
-                return self._source.bad("not a JSON object", line=where)
-            for name, dtype in schema.items():
-                value = row.get(name)
-                wanted: tuple[type, ...] = (str,) if dtype == pl.String else (int, float)
-                if value is not None and (isinstance(value, bool) or not isinstance(value, wanted)):
-                    kind = "text" if dtype == pl.String else "a number"
-                    return self._source.bad(f"{json.dumps(value)[:60]} is not {kind}", line=where, field=name)
-        return self._source.bad("not readable as JSON lines from here on", line=block.first_line)
+        return pl.String() if values and not isinstance(values[0], int | float) else pl.Float64()
 
 
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+def _walk(value: dict[str, Any], prefix: Path, found: dict[str, Path]) -> None:
+    for key, item in value.items():
+        path = (*prefix, key)
+        if len(found) < MAX_NAMES:
+            found.setdefault(".".join(path), path)
+        if isinstance(item, dict) and len(path) < MAX_DEPTH:
+            _walk(item, path, found)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def _at(row: Mapping[str, Any], path: Path) -> object:
+    value: object = row
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def _line_of(block: Block) -> Callable[[int], int]:
-    def line_of(row: int) -> int:
-        for number, line in enumerate(block.data.split(b"\n")):
-            if line.strip():
-                if row == 0:
-                    return block.first_line + number
-                row -= 1
-        return block.first_line
+def _schema(leaves: Mapping[Path, pl.DataType]) -> dict[str, pl.DataType]:
+    """Leaves by path -> one polars type per top-level key."""
+    heads = dict.fromkeys(path[0] for path in leaves)
+    schema: dict[str, pl.DataType] = {}
+    for head in heads:
+        below = {path[1:]: dtype for path, dtype in leaves.items() if path[0] == head and len(path) > 1}
+        schema[head] = pl.Struct(_schema(below)) if below else leaves[(head,)]
+    return schema
 
-    return line_of
+
+def _field(path: Path) -> pl.Expr:
+    expression = pl.col(path[0])
+    for key in path[1:]:
+        expression = expression.struct.field(key)
+    return expression

@@ -6,15 +6,12 @@ there and per 16-token block here. `ceil(input_length / block) == len(hash_ids)`
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
-
-import numpy as np
 
 from workloads.traces.base import Probe, Reader
 from workloads.traces.json_table import JsonTable
 from workloads.traces.mapping import ColumnMapping, TimeUnit
-from workloads.traces.records import ReadResult, RequestTrace
+from workloads.traces.records import ReadResult
 from workloads.traces.requests import RequestColumns, read_requests
 from workloads.traces.table import Table
 
@@ -41,14 +38,13 @@ class _HashedBlocks(Reader):
         if table is None or not table.has(*_FIELDS):
             raise probe.source.bad(f"not a {self.name} trace: rows have {', '.join(_FIELDS)}")
         columns = RequestColumns(*_FIELDS, self.time_unit)
-        result = read_requests(probe.source, table, columns, name=self.name)
-        assert isinstance(result.traffic, RequestTrace)
-        return replace(result, notes=(*result.notes, *_tick_note(result.traffic)))
+        return read_requests(probe.source, table, columns, name=self.name, mapping=mapping)
 
 
 class Mooncake(_HashedBlocks):
     name = "mooncake"
     description = "Mooncake trace, JSON lines in milliseconds with 512-token blocks"
+    told_by = "`hash_ids` with one id per 512 tokens of `input_length`"
     block_tokens = 512
     time_unit = "ms"
     has_sibling_key = False
@@ -57,6 +53,7 @@ class Mooncake(_HashedBlocks):
 class Bailian(_HashedBlocks):
     name = "bailian"
     description = "Qwen-Bailian trace, JSON lines in seconds with 16-token blocks"
+    told_by = "`hash_ids` with one id per 16 tokens of `input_length`, and `chat_id`"
     block_tokens = 16
     time_unit = "s"
     has_sibling_key = True
@@ -72,15 +69,3 @@ def _blocks_fit(table: Table, block_tokens: int) -> bool:
             return False
         seen += 1
     return seen > 0
-
-
-def _tick_note(trace: RequestTrace) -> tuple[str, ...]:
-    """A clock much coarser than the arrivals makes bursts that nobody sent; say so."""
-    times_s = np.unique(trace.arrival_s)
-    if len(times_s) < 3 or len(times_s) > 0.5 * len(trace):
-        return ()
-    tick_ms = 1000 * float(np.median(np.diff(times_s)))
-    return (
-        f"arrival times stand on ticks of about {tick_ms:.0f} ms ({len(times_s)} distinct times for {len(trace)} "
-        "requests), so bursts within a tick are an artefact of the recording",
-    )

@@ -35,4 +35,4 @@ class ParquetTable(Table):
                 frame = scan.select(pl.col(name).alias(role) for role, name in columns.items()).collect()
             except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
                 raise self._source.bad("the Parquet data is cut off or damaged", line=start + 1) from error
-            yield Chunk(frame, lambda row, start=start: start + row + 1)  # type: ignore[misc]
+            yield Chunk(frame, lambda row, start=start: start + row + 1, start + 1)  # type: ignore[misc]

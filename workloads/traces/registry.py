@@ -69,6 +69,10 @@ def recognise(probed: Probe) -> Reader:
 
 def _unknown(probed: Probe) -> Exception:
     source = probed.source
+    if source.is_tar:
+        return source.bad("this is an archive, and not one of ServeGen clients; unpack it and name one trace file")
+    if probed.document is not None and probed.table is None:
+        return probed.document.bad()
     first = next((line for line in source.head.splitlines() if line.strip()), "")
     if not first:
         return source.bad("the file has only blank lines")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import importlib
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from workloads.errors import BadInput
+from workloads.traces import zstd
 
 BLOCK_BYTES = 16 << 20
 MAX_ROW_BYTES = 1 << 20
@@ -35,6 +35,7 @@ _NOT_TRACES: dict[bytes, str] = {
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "UTF-16 text; save it as UTF-8",
 }
+_DAMAGED: tuple[type[Exception], ...] = (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, *zstd.DAMAGED)
 _UTF8_BOM = b"\xef\xbb\xbf"
 
 
@@ -98,6 +99,38 @@ class Source:
             data = data[: data.rfind(b"\n", 0, MAX_ROW_BYTES) + 1] or data[: data.find(b"\n") + 1]
         return data.decode("utf-8", errors="replace")
 
+    @cached_property
+    def peek(self) -> bytes:
+        """The first unpacked bytes, at most 1 MiB, whatever they are."""
+        with self._open() as stream:
+            return self._read(stream, 0, MAX_ROW_BYTES).removeprefix(_UTF8_BOM)
+
+    @property
+    def is_tar(self) -> bool:
+        """A tar archive, packed or not; its members are read by the formats that come as archives."""
+        return not self.is_parquet and self.peek[257:262] == b"ustar"
+
+    def stream(self) -> IO[bytes]:
+        """The unpacked bytes; the caller bounds how many it reads."""
+        return self._open()
+
+    def whole(self, max_bytes: int) -> bytes:
+        """All unpacked bytes of a file that is one document.
+
+        Raises:
+            BadInput: more than `max_bytes`, damaged packing, or not UTF-8.
+        """
+        limit = min(max_bytes, self.max_bytes)
+        parts: list[bytes] = []
+        total = 0
+        with self._open() as stream:
+            while data := self._read(stream, total):
+                total += len(data)
+                if total > limit:
+                    raise self.bad(f"is one JSON document of more than {limit >> 20} MiB; export it as JSON lines")
+                parts.append(data)
+        return self._block(b"".join(parts).removeprefix(_UTF8_BOM), 1, True).data
+
     def blocks(self, *, quoted: bool = False, utf8: bool = True) -> Iterator[Block]:
         """The file's lines, block by block.
 
@@ -147,16 +180,15 @@ class Source:
         return cast(IO[bytes], opener(self.path))
 
     def _zstd_opener(self) -> Callable[[Path], Any]:
-        try:
-            zstd = importlib.import_module("compression.zstd")  # Python 3.14
-        except ImportError as error:
-            raise self.bad("is packed with zstd, which this Python cannot unpack; run `unzstd` on it first") from error
-        return cast(Callable[[Path], Any], zstd.open)
+        found = zstd.opener()
+        if found is None:
+            raise self.bad("is packed with zstd, which nothing on this machine can unpack; run `unzstd` on it first")
+        return found
 
-    def _read(self, stream: IO[bytes], done: int) -> bytes:
+    def _read(self, stream: IO[bytes], done: int, most: int | None = None) -> bytes:
         try:
-            return stream.read(BLOCK_BYTES)
-        except (EOFError, zlib.error, lzma.LZMAError, OSError, ValueError) as error:
+            return stream.read(most or BLOCK_BYTES)
+        except _DAMAGED as error:
             what = f"the {self.packed} data is cut off or damaged" if self.packed else "cannot be read to its end"
             raise self.bad(f"{what} (after {done} unpacked bytes): {error}") from error
 

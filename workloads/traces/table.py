@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
+
+from workloads.arrays import I64
 
 SAMPLE_ROWS = 200
 
@@ -20,10 +23,12 @@ class Chunk:
     Attributes:
         frame: one raw column per role asked for (text as CSV has it, numbers as JSON and Parquet have them).
         line_of: row index in `frame` -> 1-based line of the file (row number for Parquet).
+        first_line: line of row 0 where every row is the line after the row before, else None.
     """
 
     frame: pl.DataFrame
     line_of: Callable[[int], int]
+    first_line: int | None = None
 
     def without_blank_rows(self) -> Chunk:
         """Rows with at least one value: polars makes a row of nulls out of a blank line of a CSV file."""
@@ -32,8 +37,11 @@ class Chunk:
         ).to_series()
         if not blank.any():
             return self
-        kept = (~blank).arg_true().to_numpy()
-        return Chunk(self.frame.filter(~blank), lambda row: self.line_of(int(kept[row])))
+        return self.only((~blank).arg_true().to_numpy().astype(np.int64))
+
+    def only(self, rows: I64) -> Chunk:
+        """These rows, by index, in order."""
+        return Chunk(self.frame[rows], lambda row: self.line_of(int(rows[row])))
 
 
 class Table(ABC):

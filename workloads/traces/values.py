@@ -62,8 +62,13 @@ def number_column(chunk: Chunk, role: str, name: str, bad: Bad) -> F64:
     return numbers.to_numpy().astype(np.float64)
 
 
-def time_column(chunk: Chunk, role: str, name: str, layout: str, bad: Bad) -> I64:
-    """ISO 8601 text (or a Parquet date-time) as Unix nanoseconds, int64."""
+def time_column(chunk: Chunk, role: str, name: str, layout: str, bad: Bad, time_zone: str | None = None) -> I64:
+    """ISO 8601 text (or a Parquet date-time) as Unix nanoseconds, int64.
+
+    Args:
+        time_zone: zone of times that carry none; an hour that it has twice is taken as the earlier, and an hour that
+            it does not have is refused.
+    """
     raw = chunk.frame[role]
     if isinstance(raw.dtype, pl.Datetime):
         times = raw.dt.cast_time_unit("ns")
@@ -71,6 +76,8 @@ def time_column(chunk: Chunk, role: str, name: str, layout: str, bad: Bad) -> I6
         times = raw.str.to_datetime(layout, time_unit="ns", strict=False, ambiguous="null")
     else:
         times = pl.Series([None] * len(raw), dtype=pl.Datetime("ns"))
+    if time_zone is not None and isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
+        times = times.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
     if times.null_count():
         row = int(times.is_null().arg_true()[0])
         raise bad(

@@ -51,7 +51,6 @@ def test_the_mooncake_clock_is_called_coarse(public_traces: Path) -> None:
     [
         ("vidur/arxiv_summarization_stats_llama2_tokenizer_filtered_v2.csv", "no column 'arrived_at'"),
         ("llmservingsim/RTX4090/Llama-3.1-8B/timeseries.csv", "no known request or histogram columns"),
-        ("servegen/multimodal_mm-image.tar.xz", "binary file"),
     ],
 )
 def test_files_that_are_no_request_traces_are_refused(public_traces: Path, file: str, message: str) -> None:

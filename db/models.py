@@ -58,7 +58,7 @@ class ProfileRow(ListedRow):
 
 
 class SweepRow(ListedRow):
-    """A tuning job and the lease of the runner that works on it.
+    """A tuning job (or, by `kind`, the measurement of a profile) and the lease of the runner that works on it.
 
     `fence` counts claims: whoever writes must show the number of the claim it was given, so a runner that lost its
     lease cannot write any more. `attempts` counts claims since the last recorded trial.
@@ -68,6 +68,8 @@ class SweepRow(ListedRow):
     __table_args__ = (
         _one_of("state", "queued", "running", "complete", "failed", "cancelled"),
         _one_of("objective", "step", "token"),
+        _one_of("kind", "tune", "measure"),
+        CheckConstraint("priority BETWEEN -10 AND 10", name="priority"),
         CheckConstraint("trials >= 1", name="trials"),
         CheckConstraint("holdout_share >= 0 AND holdout_share < 1", name="holdout_share"),
         CheckConstraint("(state = 'running') = (lease_owner IS NOT NULL AND lease_until IS NOT NULL)", name="lease"),
@@ -106,6 +108,10 @@ class SweepRow(ListedRow):
     progress_done: Mapped[int] = mapped_column(default=0)
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    kind: Mapped[str] = mapped_column(String(10), default="tune", server_default="tune")
+    priority: Mapped[int] = mapped_column(default=0, server_default="0")
+    owner: Mapped[str | None] = mapped_column(String(100))
+    schedule_id: Mapped[str | None] = mapped_column(String(16))
 
 
 class TrialRow(Base):
@@ -139,3 +145,83 @@ class RecommendationRow(ListedRow):
     verdict: Mapped[str] = mapped_column(String(20))
     document: Mapped[dict[str, Any]] = mapped_column(JsonColumn)
     digest: Mapped[str] = mapped_column(String(64))
+
+
+class TokenRow(ListedRow):
+    """Access to the API; the token itself is not kept, only the SHA-256 of it."""
+
+    __tablename__ = PREFIX + "tokens"
+    __table_args__ = (
+        _one_of("scope", "read", "write", "admin"),
+        CheckConstraint("length(digest) = 64", name="digest"),
+    )
+
+    name: Mapped[str] = mapped_column(String(100))
+    scope: Mapped[str] = mapped_column(String(10))
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class AuditRow(ListedRow):
+    """Who asked for a change, and what became of it."""
+
+    __tablename__ = PREFIX + "audit"
+
+    actor: Mapped[str] = mapped_column(String(100))
+    action: Mapped[str] = mapped_column(String(10))
+    target: Mapped[str] = mapped_column(String(300))
+    status: Mapped[int]
+
+
+class IdempotencyRow(Base):
+    """The object that a client's key made; `digest` is of the request."""
+
+    __tablename__ = PREFIX + "idempotency"
+    __table_args__ = (CheckConstraint("length(digest) = 64", name="digest"),)
+
+    owner: Mapped[str] = mapped_column(String(100), primary_key=True)
+    key: Mapped[str] = mapped_column(String(200), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    object_id: Mapped[str] = mapped_column(String(16))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class ScheduleRow(ListedRow):
+    """Tuning jobs to come: at the times of `cron`, or for every new upload named `trace_name`."""
+
+    __tablename__ = PREFIX + "schedules"
+    __table_args__ = (
+        CheckConstraint("(cron IS NULL) = (next_at IS NULL)", name="cron"),
+        CheckConstraint("cron IS NOT NULL OR trace_name IS NOT NULL", name="trigger"),
+    )
+
+    name: Mapped[str] = mapped_column(String(200))
+    cron: Mapped[str | None] = mapped_column(String(100))
+    trace_name: Mapped[str | None] = mapped_column(String(300))
+    job: Mapped[dict[str, Any]] = mapped_column(JsonColumn)
+    owner: Mapped[str | None] = mapped_column(String(100))
+    next_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    fired_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_error: Mapped[str | None] = mapped_column(Text)
+
+
+class WorkerRow(ListedRow):
+    """One device of one node, as the last job or look at the cluster saw it."""
+
+    __tablename__ = PREFIX + "workers"
+    __table_args__ = (_one_of("state", "idle", "busy", "lost", "refused"),)
+
+    node: Mapped[str] = mapped_column(String(200))
+    device: Mapped[str] = mapped_column(String(200))
+    memory_mib: Mapped[float | None]
+    driver: Mapped[str | None] = mapped_column(String(60))
+    torch: Mapped[str | None] = mapped_column(String(60))
+    ray: Mapped[str | None] = mapped_column(String(60))
+    python: Mapped[str | None] = mapped_column(String(60))
+    state: Mapped[str] = mapped_column(String(10))
+    sweep_id: Mapped[str | None] = mapped_column(String(16))
+    current_size: Mapped[int | None]
+    last_error: Mapped[str | None] = mapped_column(Text)
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -1,6 +1,7 @@
 """The queue of sweeps that several runners share: leases with a fencing token.
 
-A runner claims the oldest job that is queued, or whose lease ran out because its runner died. Every claim raises the
+A runner claims the most urgent job (by priority, then age) that is queued, or whose lease ran out because its runner
+died. Every claim raises the
 sweep's fence; every later write names the fence it was given and is refused once somebody else has claimed the sweep,
 or its owner cancelled it. PostgreSQL hands different jobs to runners that ask at the same time (SKIP LOCKED); SQLite
 takes its one write lock before it looks (BEGIN IMMEDIATE).
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from db.base import now
@@ -25,6 +26,10 @@ from workloads.errors import CaptuneError, Conflict
 
 MAX_ATTEMPTS = 5
 """Claims without one new trial after which a job is given up: it kills whoever runs it."""
+
+BACKOFF_S = 1.0
+MAX_BACKOFF_S = 120.0
+_CLAIM_LOCK = 0x6361_7075
 
 
 class LeaseLost(Conflict):
@@ -39,10 +44,17 @@ class SweepQueue:
     def __init__(self, transactions: Transactions) -> None:
         self._db = transactions
 
-    def claim(self, owner: str, lease_s: float) -> Claim | None:
-        """The next job for `owner`, or None. A job that has used up its attempts is failed on the way."""
+    def claim(self, owner: str, lease_s: float, per_user: int | None = None) -> Claim | None:
+        """The next job for `owner`, or None. A job that has used up its attempts is failed on the way.
+
+        Args:
+            per_user: jobs of one user that may run at the same time, over all runners; None is no limit.
+        """
         with self._db.write() as session:
-            while (row := session.scalars(_claimable()).first()) is not None:
+            if per_user is not None and session.get_bind().dialect.name == "postgresql":
+                # Counting and claiming must be one step, or two runners would each see room for one more.
+                session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CLAIM_LOCK})
+            while (row := session.scalars(_claimable(per_user)).first()) is not None:
                 if row.attempts < MAX_ATTEMPTS:
                     _take(row, owner, lease_s)
                     return Claim(row.id, row.fence)
@@ -105,6 +117,15 @@ class SweepQueue:
             end(row, "complete")
             return stored
 
+    def finish(self, claim: Claim) -> None:
+        """End a job that has no recommendation to give: a measurement.
+
+        Raises:
+            LeaseLost: the claim is no longer valid; nothing is written.
+        """
+        with self._db.write() as session:
+            end(_held(session, claim), "complete")
+
     def fail(self, claim: Claim, error: CaptuneError) -> None:
         """End the job with a typed error.
 
@@ -119,7 +140,8 @@ class SweepQueue:
 
         Args:
             failed: this attempt counts against the job; giving back in good order does not.
-            retry_after_s: nobody claims it sooner.
+            retry_after_s: nobody claims it sooner. An attempt that counts doubles it with every one before it since
+                the last recorded trial, and waits at least `BACKOFF_S` from the second on.
         """
         with self._db.write() as session:
             row = session.get(SweepRow, claim.sweep_id, with_for_update=True)
@@ -127,15 +149,30 @@ class SweepQueue:
                 row.state = "queued"
                 row.attempts -= 0 if failed or row.attempts == 0 else 1
                 row.lease_owner = row.lease_until = None
-                row.not_before = now() + timedelta(seconds=retry_after_s) if retry_after_s > 0 else None
+                wait_s = backoff_s(row.attempts, retry_after_s) if failed else retry_after_s
+                row.not_before = now() + timedelta(seconds=wait_s) if wait_s > 0 else None
 
 
-def _claimable() -> Any:
+def backoff_s(attempts: int, base_s: float = 0.0) -> float:
+    """How long a job waits after `attempts` failed claims in a row without a new trial; the first costs nothing."""
+    if attempts <= 1:
+        return base_s
+    return float(min(MAX_BACKOFF_S, max(base_s, BACKOFF_S) * 2 ** (attempts - 1)))
+
+
+def _claimable(per_user: int | None) -> Any:
     moment = now()
     waiting = and_(SweepRow.state == "queued", or_(SweepRow.not_before.is_(None), SweepRow.not_before <= moment))
     orphaned = and_(SweepRow.state == "running", SweepRow.lease_until < moment)
-    query = select(SweepRow).where(or_(waiting, orphaned)).order_by(SweepRow.created_at, SweepRow.id).limit(1)
-    return query.with_for_update(skip_locked=True)
+    query = select(SweepRow).where(or_(waiting, orphaned))
+    if per_user is not None:
+        running = select(SweepRow.owner).where(
+            SweepRow.state == "running", SweepRow.lease_until >= moment, SweepRow.owner.is_not(None)
+        )
+        busy = running.group_by(SweepRow.owner).having(func.count() >= per_user)
+        query = query.where(or_(SweepRow.owner.is_(None), SweepRow.owner.not_in(busy)))
+    order = (SweepRow.priority.desc(), SweepRow.created_at, SweepRow.id)
+    return query.order_by(*order).limit(1).with_for_update(skip_locked=True)
 
 
 def _take(row: SweepRow, owner: str, lease_s: float) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 SweepState = Literal["queued", "running", "complete", "failed", "cancelled"]
+JobKind = Literal["tune", "measure"]
+Scope = Literal["read", "write", "admin"]
+WorkerState = Literal["idle", "busy", "lost", "refused"]
 ENDED: tuple[SweepState, ...] = ("complete", "failed", "cancelled")
 
 
@@ -62,6 +65,20 @@ class NewSweep:
     trials: int = 24
     seed: int = 0
     holdout_share: float = 0.3
+    priority: int = 0
+    owner: str | None = None
+    not_before: datetime | None = None
+    schedule_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMeasurement:
+    """A cost profile to be measured and kept under the name `profile`."""
+
+    model: str
+    profile: str
+    priority: int = 0
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +113,11 @@ class StoredSweep:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    not_before: datetime | None = None
+    kind: JobKind = "tune"
+    priority: int = 0
+    owner: str | None = None
+    schedule_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +143,75 @@ class StoredRecommendation:
     document: Mapping[str, Any]
     digest: str
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """A token without the token."""
+
+    id: str
+    name: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAudit:
+    """One request for a change."""
+
+    id: str
+    created_at: datetime
+    actor: str
+    action: str
+    target: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchedule:
+    """Tuning jobs to come; `job` is a document of the caller's making."""
+
+    id: str
+    name: str
+    cron: str | None
+    trace_name: str | None
+    job: Mapping[str, Any]
+    owner: str | None
+    next_at: datetime | None
+    fired_at: datetime | None
+    last_error: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWorker:
+    """One device of one node; `state` is what the last look saw."""
+
+    id: str
+    node: str
+    device: str
+    memory_mib: float | None
+    driver: str | None
+    torch: str | None
+    ray: str | None
+    python: str | None
+    state: WorkerState
+    sweep_id: str | None
+    current_size: int | None
+    last_error: str | None
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A client's idempotency key, and the digest of the request that it stands for."""
+
+    owner: str
+    key: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)

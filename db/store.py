@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from db.audit import AuditStore
+from db.idempotency import IdempotencyStore
 from db.migrations.upgrade import upgrade_engine
 from db.profiles import ProfileStore
 from db.queue import SweepQueue
 from db.recommendations import RecommendationStore
+from db.retention import RetentionStore
+from db.schedules import ScheduleStore
 from db.session import BUSY_TIMEOUT_S, Transactions, make_engine
 from db.sweeps import SweepStore
+from db.tokens import TokenStore
 from db.traces import TraceStore
+from db.workers import WorkerStore
 from workloads.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -48,6 +54,12 @@ class Store:
         self.sweeps = SweepStore(self._transactions)
         self.queue = SweepQueue(self._transactions)
         self.recommendations = RecommendationStore(self._transactions)
+        self.schedules = ScheduleStore(self._transactions)
+        self.tokens = TokenStore(self._transactions)
+        self.audit = AuditStore(self._transactions)
+        self.idempotency = IdempotencyStore(self._transactions)
+        self.workers = WorkerStore(self._transactions)
+        self.retention = RetentionStore(self._transactions)
 
     def check(self) -> None:
         """Raises:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, text
 import db.models  # noqa: F401  (fills Base.metadata)
 from db.base import PREFIX, Base
 from db.session import make_engine
+from workloads.errors import Conflict
 
 VERSION_TABLE = PREFIX + "alembic_version"
 _LOCK = 0x6361_7074  # "capt": services that start together must not migrate together
@@ -28,15 +29,22 @@ def upgrade(url: str) -> None:
         engine.dispose()
 
 
-def upgrade_engine(engine: Engine) -> None:
-    """See `upgrade`. Does nothing, and takes no lock, when the schema is current."""
+def upgrade_engine(engine: Engine, target: str = "head") -> None:
+    """See `upgrade`. Does nothing, and takes no lock, when the schema is current.
+
+    Raises:
+        Conflict: a newer Captune made this schema.
+    """
     with engine.connect() as connection:
-        if revision(connection) == _head():
-            return
+        found = revision(connection)
+    if found == _head():
+        return
+    if found is not None and found not in _known():
+        raise Conflict(f"the database has schema {found}, which a newer Captune made; run that version, or restore")
     with engine.execution_options(captune_write=True).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        command.upgrade(_config(connection), "head")
+        command.upgrade(_config(connection), target)
 
 
 def downgrade(engine: Engine, target: str) -> None:
@@ -69,6 +77,10 @@ def _config(connection: Connection | None) -> Config:
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
+
+
+def _known() -> set[str]:
+    return {script.revision for script in ScriptDirectory.from_config(_config(None)).walk_revisions()}
 
 
 def _head() -> str | None:

@@ -146,7 +146,10 @@ def test_a_released_job_waits_before_it_is_tried_again(store: Store, trace_id: s
     assert claim(store).fence == 2
 
 
-def test_a_job_that_kills_every_runner_is_given_up(store: Store, trace_id: str) -> None:
+def test_a_job_that_kills_every_runner_is_given_up(
+    store: Store, trace_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.queue.BACKOFF_S", 0.0)  # the waits between are tested by themselves
     sweep = queue_sweep(store, trace_id)
     for _ in range(MAX_ATTEMPTS):
         store.queue.release(claim(store), failed=True)

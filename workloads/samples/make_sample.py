@@ -1,4 +1,4 @@
-"""Make the bundled sample trace: a chat and code assistant on one engine, one working day squeezed into fifteen minutes.
+"""Make the bundled sample trace: a chat and code assistant on one engine, a working day squeezed into 15 minutes.
 
     python -m workloads.samples.make_sample [FILE]
 

@@ -70,7 +70,7 @@ def test_tensorrt_llm_turns_padding_on_and_hands_out_a_file() -> None:
         ("vllm@0.33.0", {"capture": ()}, "would not start"),
         ("vllm@0.11.0", {"capture": (8,)}, "reads a single size as a maximum"),
         ("sglang@0.5.23", {"decode": ()}, "would not start"),
-        ("sglang@0.5.5", {"prefill": (8,)}, "has no flag for prefill sizes"),
+        ("sglang@0.5.3", {"prefill": (8,)}, "has no flag for prefill sizes"),
         ("tensorrt-llm@1.3", {"decode": ()}, "would not start"),
     ],
 )

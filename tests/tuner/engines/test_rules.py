@@ -78,7 +78,7 @@ def options_cap(chosen: Engine, options: object) -> int:
         return 0
     most: int = {
         "vllm": lambda o: o.max_num_seqs * o.query_tokens,
-        "sglang": lambda o: o.largest_decode,
+        "sglang": lambda o: chosen.allowed(o).largest,
         "tensorrt-llm": lambda o: o.largest,
     }[chosen.name](options)
     return most

@@ -9,9 +9,12 @@ import numpy as np
 
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.facts import Facts
 from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
 from tuner.engines.sglang import export, kv, ladder, lint, normalise
+from tuner.engines.sglang.alignment import decode_multiple, largest_usable
+from tuner.engines.sglang.facts import FACTS, PADDING_FACTOR
 from tuner.engines.sglang.options import ALIASES, SglangOptions, parse
 from tuner.engines.sizes import check_names, requested
 from workloads.errors import BadUsage
@@ -19,14 +22,15 @@ from workloads.serving.limits import PolicyName, SchedulerLimits
 
 
 class Sglang(Engine):
-    """Rules of SGLang 0.5.23, and the flags of every version since 0.5.6.
+    """SGLang 0.5.3 to 0.5.23; `facts` says what changed when.
 
     With speculation `decode_full` is the target's verify graph; its size still counts requests.
     """
 
     name: ClassVar[str] = "sglang"
     latest: ClassVar[str] = "0.5.23"
-    oldest: ClassVar[str] = "0.5.6"
+    oldest: ClassVar[str] = "0.5.3"
+    facts: ClassVar[Facts] = FACTS
     list_names: ClassVar[tuple[str, ...]] = ("decode", "prefill")
     list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "decode": ("decode_full", "target_verify", "draft", "draft_extend"),
@@ -41,14 +45,15 @@ class Sglang(Engine):
         return known_options(SglangOptions, raw, ALIASES)
 
     def default_lists(self, options: SglangOptions) -> Lists:
+        prefill_off = options.prefill_off is not None or not options.enable_piecewise_cuda_graph
         return {
-            "decode": () if options.decode_off else ladder.default_decode(options),
-            "prefill": () if options.prefill_off else ladder.default_prefill(options),
+            "decode": () if options.decode_off else ladder.default_decode(options, self.version),
+            "prefill": () if prefill_off else ladder.default_prefill(options, self.version),
         }
 
     def effective(self, lists: Lists, options: SglangOptions) -> Effective:
         check_names(lists, self.list_names, self.name)
-        return normalise.effective(requested(lists, "decode"), requested(lists, "prefill"), options)
+        return normalise.effective(requested(lists, "decode"), requested(lists, "prefill"), options, self.version)
 
     def dispatch(self, effective: Effective, options: SglangOptions) -> DispatchTable:
         """Smallest bucket that is large enough; prefill gives up beyond twice the step, no padding means exact only."""
@@ -56,7 +61,8 @@ class Sglang(Engine):
         for family, sizes in effective.families.items():
             buckets = np.array(sizes, dtype=np.int64)
             if family.startswith("prefill"):
-                rules[family] = FamilyDispatch(buckets, max_padding_factor=float(lint.PADDING_FACTOR))
+                factor = float(lint.PADDING_FACTOR) if PADDING_FACTOR.holds(self.version) else None
+                rules[family] = FamilyDispatch(buckets, max_padding_factor=factor)
             else:
                 rules[family] = FamilyDispatch(buckets, exact_only=options.disable_cuda_graph_padding)
         if "decode_full" in rules:
@@ -66,7 +72,9 @@ class Sglang(Engine):
     def allowed(self, options: SglangOptions) -> AllowedSizes:
         """Decode sizes of one attention-DP rank. Nothing is added to a list that stays within the request pool."""
         return AllowedSizes(
-            largest=options.largest_decode, reachable=options.pool_requests, multiple_of=options.decode_multiple
+            largest=largest_usable(options, self.version),
+            reachable=options.pool_requests,
+            multiple_of=decode_multiple(options, self.version),
         )
 
     def limits(self, options: SglangOptions) -> SchedulerLimits:
@@ -106,11 +114,11 @@ class Sglang(Engine):
             return 0.0
         if options.post_capture_kv_sizing:
             return self._captured_mib(lists, options, memory)
-        return kv.reserved_mib(lists, options)
+        return kv.reserved_mib(lists, options, self.version)
 
     def kv_tokens(self, lists: Lists, options: SglangOptions, memory: GraphMemory | None = None) -> KvTokens:
         check_names(lists, self.list_names, self.name)
-        return kv.kv_tokens(lists, options, self._captured_mib(lists, options, memory))
+        return kv.kv_tokens(lists, options, self.version, self._captured_mib(lists, options, memory))
 
     def _captured_mib(self, lists: Lists, options: SglangOptions, memory: GraphMemory | None) -> float | None:
         if memory is None:

@@ -2,72 +2,79 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from packaging.version import Version
 
+from tuner.engines import deploy
 from tuner.engines.base import Export, Provenance
-from tuner.engines.header import header, join_sizes
-from tuner.engines.sglang.options import SglangOptions
+from tuner.engines.header import assumed, header
+from tuner.engines.sglang import facts
+from tuner.engines.sglang.options import SglangOptions, parse
 from workloads.errors import BadUsage
 
-CONFIG_FLAG_SINCE = Version("0.5.14")
-PIECEWISE_SINCE = Version("0.5.6")
-PIECEWISE_BY_DEFAULT_SINCE = Version("0.5.10")
+CONFIG_FILE = "sglang.yaml"
 
 
 def lacks_prefill_flag(version: Version) -> str | None:
     """Why this version takes no prefill list; None where it does."""
-    if version < PIECEWISE_SINCE:
-        return f"SGLang {version} has no flag for prefill sizes; {PIECEWISE_SINCE} or later has one"
-    return None
+    if facts.PREFILL_LIST.known_in(version) or facts.OLD_PREFILL_LIST.known_in(version):
+        return None
+    return f"SGLang {version} has no flag for prefill sizes; {facts.OLD_PREFILL_LIST.since} or later has one"
+
+
+def settings(lists: Mapping[str, tuple[int, ...]], version: Version) -> deploy.Settings:
+    """The flags of this version with `lists` (already normalised); an empty prefill list switches its graphs off.
+
+    Raises:
+        BadUsage: this version cannot express a list.
+    """
+    if not facts.CONFIG.known_in(version):
+        return deploy.Settings("sglang", tuple(_old_arguments(lists, version)))
+    phases = {name: {"bs": list(sizes)} if sizes else {"backend": "disabled"} for name, sizes in lists.items()}
+    value = deploy.compact_json(phases)
+    text = f"cuda-graph-config: '{value}'\n"
+    return deploy.Settings("sglang", ((facts.CONFIG.name, value),), config_file=CONFIG_FILE, config_text=text)
 
 
 def write(
     lists: Mapping[str, tuple[int, ...]], options: SglangOptions, version: Version, provenance: Provenance
 ) -> Export:
-    """Arguments that capture exactly `lists` (already normalised); an empty prefill list switches its graphs off.
+    """Arguments that capture exactly `lists` (already normalised).
 
     Raises:
         BadUsage: this version cannot express a list.
     """
-    head = header("sglang", version, provenance, _assumes(options))
-    if version >= CONFIG_FLAG_SINCE:
-        phases = {name: {"bs": list(sizes)} if sizes else {"backend": "disabled"} for name, sizes in lists.items()}
-        text = f"--cuda-graph-config '{json.dumps(phases)}'"
-        flag = "--cuda-graph-config"
-    else:
-        text = " \\\n".join(_old_flags(lists, version))
-        flag = "these flags"
-    return Export(f"{head}{text}\n", _watch(flag))
+    always = ["max_running_requests", "tp_size"]
+    head = header("sglang", version, provenance, assumed(options, lambda raw: parse(raw, version), always))
+    if options.enable_dp_attention:
+        head += "# sizes are requests of one attention-DP rank\n"
+    made = settings(lists, version)
+    files = deploy.files(deploy.Settings(made.service, made.arguments), head)
+    if made.config_file is not None:
+        usage = f"# python -m sglang.launch_server --config {made.config_file} --model-path MODEL\n"
+        files[made.config_file] = head + usage + made.config_text
+    flag = facts.CONFIG.name if facts.CONFIG.known_in(version) else "these flags"
+    return Export(f"{head}{deploy.argument_lines(made)}\n", _watch(flag), files)
 
 
-def _old_flags(lists: Mapping[str, tuple[int, ...]], version: Version) -> list[str]:
-    flags: list[str] = []
+def _old_arguments(lists: Mapping[str, tuple[int, ...]], version: Version) -> list[tuple[str, ...]]:
+    made: list[tuple[str, ...]] = []
     if "decode" in lists:
-        flags.append(f"--cuda-graph-bs {join_sizes(lists['decode'])}" if lists["decode"] else "--disable-cuda-graph")
+        sizes = tuple(str(size) for size in lists["decode"])
+        made.append((facts.OLD_LIST.name, *sizes) if sizes else ("--disable-cuda-graph",))
     if "prefill" not in lists:
-        return flags
+        return made
     missing = lacks_prefill_flag(version)
     if lists["prefill"]:
         if missing is not None:
             raise BadUsage(missing, field="prefill")
-        if version < PIECEWISE_BY_DEFAULT_SINCE:
-            flags.append("--enable-piecewise-cuda-graph")
-        flags.append(f"--piecewise-cuda-graph-tokens {join_sizes(lists['prefill'])}")
-    elif version >= PIECEWISE_BY_DEFAULT_SINCE:
-        flags.append("--disable-piecewise-cuda-graph")
-    return flags
-
-
-def _assumes(options: SglangOptions) -> str:
-    text = f"max_running_requests={options.max_running_requests} tp_size={options.tp_size}"
-    if options.enable_dp_attention:
-        text += f" dp_size={options.dp_size} enable_dp_attention=true (sizes are requests of one rank)"
-    if options.speculative_algorithm is not None:
-        text += f" speculative_algorithm={options.speculative_algorithm}"
-    return text
+        if facts.PREFILL_ON.known_in(version):
+            made.append((facts.PREFILL_ON.name,))
+        made.append((facts.OLD_PREFILL_LIST.name, *(str(size) for size in lists["prefill"])))
+    elif facts.PREFILL_OFF.known_in(version):
+        made.append((facts.PREFILL_OFF.name,))
+    return made
 
 
 def _watch(flag: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from packaging.version import Version
 
 from tuner.engines.base import Effective, Lists, Problem
-from tuner.engines.sglang import normalise
-from tuner.engines.sglang.export import CONFIG_FLAG_SINCE, lacks_prefill_flag
+from tuner.engines.sglang import facts, normalise
+from tuner.engines.sglang.alignment import decode_multiple, largest_decode, largest_usable
+from tuner.engines.sglang.export import lacks_prefill_flag
 from tuner.engines.sglang.ladder import default_decode, default_prefill
 from tuner.engines.sglang.options import SglangOptions
 from tuner.engines.sizes import requested, round_up, shape_problems, some, unique
@@ -18,8 +19,8 @@ PADDING_FACTOR = 2
 def problems(lists: Lists, options: SglangOptions, version: Version) -> list[Problem]:
     """Everything wrong or suspicious, errors first."""
     decode, prefill = requested(lists, "decode"), requested(lists, "prefill")
-    outcome = normalise.effective(decode, prefill, options)
-    found = [] if options.decode_off else _decode(decode, outcome, options)
+    outcome = normalise.effective(decode, prefill, options, version)
+    found = [] if options.decode_off else _decode(decode, outcome, options, version)
     if options.decode_off:
         found.append(Problem("GRAPHS_OFF", "No decode graph is captured: they are disabled.", "warning"))
     found += _prefill(prefill, options, version)
@@ -27,23 +28,26 @@ def problems(lists: Lists, options: SglangOptions, version: Version) -> list[Pro
     return sorted(found, key=lambda problem: order.index(problem.severity))
 
 
-def _decode(asked: tuple[int, ...] | None, outcome: Effective, options: SglangOptions) -> list[Problem]:
+def _decode(
+    asked: tuple[int, ...] | None, outcome: Effective, options: SglangOptions, version: Version
+) -> list[Problem]:
     found = shape_problems("decode", asked) if asked else []
-    sizes = default_decode(options) if asked is None else asked
-    aligned = unique(round_up(size, options.decode_multiple) for size in sizes)
-    usable = [size for size in aligned if size <= options.largest_decode] or [options.largest_decode]
+    sizes = default_decode(options, version) if asked is None else asked
+    aligned = unique(round_up(size, decode_multiple(options, version)) for size in sizes)
+    top_usable = largest_usable(options, version)
+    usable = [size for size in aligned if size <= top_usable] or [top_usable]
     if outcome.refused is not None:
         code = "EMPTY_AFTER_FILTER" if sizes else "EMPTY_LIST"
         return [Problem(code, f"SGLang stops at start-up: {outcome.refused}.", "error", usable), *found]
-    found += _filtered(asked, usable, options)
+    found += _filtered(asked, usable, options, version)
     captured = outcome.families["decode_full"]
     top = options.pool_requests
-    if captured[-1] < top:
+    if captured[-1] < min(top, largest_usable(options, version)):
         message = (
             f"Decode steps of {captured[-1] + 1} to {top} requests run without a graph, and the engine does not say so "
             "(#33483, #33900)."
         )
-        fix = list(unique([*captured, options.largest_decode]))
+        fix = list(unique([*captured, largest_usable(options, version)]))
         found.append(Problem("TOP_NOT_COVERED", message, "warning", fix))
     if options.disable_cuda_graph_padding and set(captured) != set(range(1, captured[-1] + 1)):
         message = (
@@ -53,11 +57,13 @@ def _decode(asked: tuple[int, ...] | None, outcome: Effective, options: SglangOp
     return found
 
 
-def _filtered(asked: tuple[int, ...] | None, usable: list[int], options: SglangOptions) -> list[Problem]:
+def _filtered(
+    asked: tuple[int, ...] | None, usable: list[int], options: SglangOptions, version: Version
+) -> list[Problem]:
     if asked is None:
         return []
     found: list[Problem] = []
-    limit, multiple = options.largest_decode, options.decode_multiple
+    limit, multiple = largest_decode(options, version), decode_multiple(options, version)
     above = [size for size in unique(asked) if size > limit]
     if above:
         message = f"SGLang drops {some(above)} and captures {limit}: a rank never runs more than {limit} requests."
@@ -75,16 +81,16 @@ def _prefill(asked: tuple[int, ...] | None, options: SglangOptions, version: Ver
         found.append(Problem("PREFILL_OFF", f"No prefill graph is captured: {options.prefill_off}.", "warning", []))
         return found
     missing = lacks_prefill_flag(version)
-    if asked and missing is not None and version < CONFIG_FLAG_SINCE:
+    if asked and missing is not None:
         found.append(Problem("FLAG_ABSENT", f"{missing}.", "error"))
-    captured = normalise.prefill(asked, options).sizes
-    sizes = default_prefill(options) if asked is None else asked
+    captured = normalise.prefill(asked, options, version).sizes
+    sizes = default_prefill(options, version) if asked is None else asked
     if sizes and not captured and options.prefill_off is None:
         message = "No prefill size fits request slots x context length, so SGLang disables prefill graphs."
         found.append(Problem("PREFILL_EMPTY", message, "warning"))
     found += _prefill_tp(asked, options)
     if captured and asked is not None:
-        found += _prefill_gaps(captured)
+        found += _prefill_gaps(captured) if facts.PADDING_FACTOR.holds(version) else []
         found += _prefill_above_limit(asked, options)
     return found
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from tuner.engines.base import Effective, SizeChange
+from tuner.engines.sglang.alignment import alignment, decode_multiple, largest_decode
 from tuner.engines.sglang.ladder import default_decode, default_prefill
 from tuner.engines.sglang.options import SglangOptions
 from tuner.engines.sizes import dropped, round_up, unique
@@ -19,14 +22,14 @@ class CaptureList:
     refused: str | None = None
 
 
-def decode(asked: tuple[int, ...] | None, options: SglangOptions) -> CaptureList:
+def decode(asked: tuple[int, ...] | None, options: SglangOptions, version: Version) -> CaptureList:
     """The final filter of decode sizes (0.5.23 `runner/base_cuda_graph_runner.py:65-110`)."""
     if options.decode_off:
         return CaptureList((), tuple(dropped("decode", unique(asked or ()), "decode graphs are disabled")))
-    sizes = default_decode(options) if asked is None else asked
+    sizes = default_decode(options, version) if asked is None else asked
     if not sizes:
         return CaptureList((), refused="the decode list is empty (AssertionError)")
-    limit, multiple = options.largest_decode, options.decode_multiple
+    limit, multiple = largest_decode(options, version), decode_multiple(options, version)
     changes: list[SizeChange] = []
     candidates = set(sizes)
     if max(sizes) > limit and limit not in candidates:
@@ -36,18 +39,22 @@ def decode(asked: tuple[int, ...] | None, options: SglangOptions) -> CaptureList
     above = unique(size for size in candidates if size > limit)
     odd = unique(size for size in candidates if size % multiple and size <= limit)
     changes += dropped("decode", above, f"above the request pool of one rank ({limit})")
-    changes += dropped("decode", [size for size in odd if size in sizes], _misaligned(options))
+    changes += dropped("decode", [size for size in odd if size in sizes], _misaligned(options, version))
     kept = unique(size for size in candidates if size <= limit and size % multiple == 0)
     if not kept:
         return CaptureList((), tuple(changes), "no decode size is left after the filter (AssertionError)")
     return CaptureList(kept, tuple(changes))
 
 
-def prefill(asked: tuple[int, ...] | None, options: SglangOptions) -> CaptureList:
+def prefill(asked: tuple[int, ...] | None, options: SglangOptions, version: Version) -> CaptureList:
     """Prefill sizes in tokens: bounded, then rounded up (0.5.23 `cuda_graph_setup.py:560-620`). May end up empty."""
-    sizes = default_prefill(options) if asked is None else asked
-    if options.prefill_off is not None:
-        return CaptureList((), tuple(dropped("prefill", unique(asked or ()), options.prefill_off)))
+    sizes = default_prefill(options, version) if asked is None else asked
+    off = options.prefill_off
+    if off is None and asked is None and not options.enable_piecewise_cuda_graph:
+        return CaptureList(())
+    if off is not None:
+        return CaptureList((), tuple(dropped("prefill", unique(asked or ()), off)))
+    deepep, a = options.prefill_multiple, alignment(options, version)
     limit = options.largest_prefill
     above = [] if limit is None else [size for size in unique(sizes) if size > limit]
     changes = dropped("prefill", above, f"above request slots x context length ({limit})")
@@ -55,18 +62,22 @@ def prefill(asked: tuple[int, ...] | None, options: SglangOptions) -> CaptureLis
     for size in unique(sizes):
         if size in above:
             continue
-        target = round_up(size, options.alignment)
+        target = round_up(round_up(size, deepep), a)
         kept.add(target)
         if target != size:
-            changes.append(SizeChange("prefill", size, target, f"rounded up to a multiple of {options.alignment}"))
+            why = f"a multiple of {a}" if deepep == 1 else f"multiples of {deepep} (DeepEP) and {a}"
+            changes.append(SizeChange("prefill", size, target, f"rounded up to {why}"))
     return CaptureList(unique(kept), tuple(changes))
 
 
 def effective(
-    decode_asked: tuple[int, ...] | None, prefill_asked: tuple[int, ...] | None, options: SglangOptions
+    decode_asked: tuple[int, ...] | None,
+    prefill_asked: tuple[int, ...] | None,
+    options: SglangOptions,
+    version: Version,
 ) -> Effective:
     """Captured sizes by family. Draft graphs reuse the decode list; LoRA doubles the target's graphs."""
-    of_decode, of_prefill = decode(decode_asked, options), prefill(prefill_asked, options)
+    of_decode, of_prefill = decode(decode_asked, options, version), prefill(prefill_asked, options, version)
     changes = (*of_decode.changes, *of_prefill.changes)
     if of_decode.refused is not None:
         return Effective({}, 0, changes, of_decode.refused)
@@ -84,8 +95,7 @@ def effective(
     return Effective(families, graphs, changes)
 
 
-def _misaligned(options: SglangOptions) -> str:
-    width = "" if options.decode_multiple == options.alignment else f" x {options.verify_tokens} draft tokens"
-    return (
-        f"size{width} is not a multiple of {options.alignment} (attention TP, two-batch overlap, context parallelism)"
-    )
+def _misaligned(options: SglangOptions, version: Version) -> str:
+    a = alignment(options, version)
+    width = "" if decode_multiple(options, version) == a else f" x {options.verify_tokens} draft tokens"
+    return f"size{width} is not a multiple of {a} (attention TP, two-batch overlap, context parallelism)"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import gcd
-from typing import Any
+from typing import Any, Literal
 
 from packaging.version import Version
 
 from tuner.engines.options import read_pairs, require_above_zero, require_positive
-from tuner.engines.sizes import round_up
+from tuner.engines.sglang import facts
 from workloads.errors import BadUsage
 
 ALIASES: Mapping[str, str] = {
@@ -24,11 +23,14 @@ ALIASES: Mapping[str, str] = {
     "SGLANG_ENABLE_POST_CAPTURE_KV_SIZING": "post_capture_kv_sizing",
 }
 
-WIDE_SMALL_GPU_SINCE = Version("0.5.20")
-"""GPUs of 20 to 35 GiB: 48 (TP 4 and more: 160) since 0.5.20, 24 (80) up to 0.5.19."""
+Backend = Literal["full", "breakable", "disabled"]
+Disaggregation = Literal["null", "prefill", "decode"]
 
 _AUTO_RUNNING_FLOOR, _AUTO_RUNNING_CEILING = 2048, 4096
 _DRAFT_FREE = frozenset({"NGRAM"})
+_A2A_WITH_PREFILL = frozenset({"none", "deepep", "megamoe", "flashinfer"})
+_DEEPEP_MULTIPLE = 8
+_LLAMA_2_TOKENS, _OLD_PREFILL_TOKENS = 4096, 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,11 @@ class SglangOptions:
             max_running_requests, an explicit value is not.
         cuda_graph_max_bs_prefill: largest default prefill size, in tokens.
         chunked_prefill_size: -1 turns chunking off.
-        use_mla: DeepSeek-style attention, which caps the default prefill sizes at 8192 tokens.
+        use_mla: DeepSeek-style attention, which caps the default prefill sizes (8192 tokens, 2048 to 0.5.22).
+        cuda_graph_backend_decode, cuda_graph_backend_prefill: only where the user sets them; they win over switches.
+        enable_piecewise_cuda_graph: prefill graphs by default; to 0.5.9 they were off without this flag.
+        uses_kda, is_deepseek_v4, is_multimodal, deepseek_v3_trtllm_mla, is_llama_2: facts of the model. Multimodal
+            means one whose prefill graphs SGLang has not validated.
         max_total_tokens: the KV cache in tokens, where known.
         gpu_memory_gib: memory of one GPU.
         mem_fraction_static: share of the GPU for weights and KV cache, only where the user sets it.
@@ -63,6 +69,16 @@ class SglangOptions:
     enable_two_batch_overlap: bool = False
     enable_lora: bool = False
     speculative_algorithm: str | None = None
+    cuda_graph_backend_decode: Backend | None = None
+    cuda_graph_backend_prefill: Backend | None = None
+    enable_piecewise_cuda_graph: bool = True
+    disaggregation_mode: Disaggregation = "null"
+    dcp_size: int = 1
+    uses_kda: bool = False
+    is_deepseek_v4: bool = False
+    is_multimodal: bool = False
+    deepseek_v3_trtllm_mla: bool = False
+    is_llama_2: bool = False
     max_prefill_tokens: int = 16384
     max_total_tokens: int | None = None
     context_length: int | None = None
@@ -80,7 +96,9 @@ class SglangOptions:
 
     def __post_init__(self) -> None:
         require_positive(self, "max_running_requests", "cuda_graph_max_bs_decode", "max_prefill_tokens")
-        require_positive(self, "tp_size", "dp_size", "pp_size", "attn_cp_size", "max_total_tokens", "context_length")
+        require_positive(
+            self, "tp_size", "dp_size", "pp_size", "attn_cp_size", "dcp_size", "max_total_tokens", "context_length"
+        )
         require_positive(self, "speculative_num_draft_tokens")
         require_above_zero(self, "mem_fraction_static", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
         if self.chunked_prefill_size != -1 and self.chunked_prefill_size < 1:
@@ -102,21 +120,6 @@ class SglangOptions:
         return max(1, self.max_running_requests // self.attention_dp)
 
     @property
-    def alignment(self) -> int:
-        """A of the final filter (0.5.23 `utils/common.py:4168-4181`)."""
-        value = 2 if self.enable_two_batch_overlap else 1
-        # The gathered buffer is needed with DP attention; a single DP rank a GPU makes attention_tp 1 anyway.
-        if self.enable_dp_attention:
-            value *= self.attention_tp
-        return value if value % self.attn_cp_size == 0 else value * self.attn_cp_size
-
-    @property
-    def decode_multiple(self) -> int:
-        """Decode sizes must be multiples of this: A applies to requests x verify width, or to requests under TBO."""
-        width = 1 if self.enable_two_batch_overlap else self.verify_tokens
-        return self.alignment // gcd(self.alignment, width)
-
-    @property
     def verify_tokens(self) -> int:
         return 1 if self.speculative_algorithm is None else self.speculative_num_draft_tokens
 
@@ -127,24 +130,35 @@ class SglangOptions:
         return () if algorithm is None or algorithm.upper() in _DRAFT_FREE else ("draft", "draft_extend")
 
     @property
-    def largest_decode(self) -> int:
-        """R: the request pool rounded up to A; larger sizes are dropped."""
-        return round_up(self.pool_requests, self.alignment)
-
-    @property
     def decode_off(self) -> bool:
-        return self.disable_cuda_graph or self.disable_decode_cuda_graph
+        if self.cuda_graph_backend_decode is not None:
+            return self.cuda_graph_backend_decode == "disabled"
+        return self.disable_cuda_graph or self.disable_decode_cuda_graph or self.disaggregation_mode == "prefill"
 
     @property
     def prefill_off(self) -> str | None:
         """Why no prefill graph is captured; None where some are (0.5.23 `cuda_graph_hook.py:136-255`)."""
-        if self.disable_cuda_graph or self.disable_prefill_cuda_graph:
-            return "they are disabled"
-        if self.enable_two_batch_overlap:
-            return "two-batch overlap disables them"
-        if self.attn_cp_size > 1:
-            return "attention context parallelism disables them"
-        return "pipeline parallelism disables them" if self.pp_size > 1 else None
+        if self.cuda_graph_backend_prefill is not None:  # an explicit backend skips everything below
+            return "their backend is disabled" if self.cuda_graph_backend_prefill == "disabled" else None
+        reasons = (
+            (self.disable_cuda_graph or self.disable_prefill_cuda_graph, "they are disabled"),
+            (self.enable_two_batch_overlap, "two-batch overlap disables them"),
+            (self.attn_cp_size > 1, "attention context parallelism disables them"),
+            (self.pp_size > 1, "pipeline parallelism disables them"),
+            (self.dcp_size > 1, "decode context parallelism disables them"),
+            (self.uses_kda, "KDA linear attention disables them"),
+            (self.is_deepseek_v4, "DeepSeek-V4 without context parallelism disables them"),
+            (self.is_multimodal, "a multimodal model that is not on SGLang's list disables them"),
+            (self.moe_a2a_backend not in _A2A_WITH_PREFILL, f"all-to-all backend {self.moe_a2a_backend} disables them"),
+            (self.deepseek_v3_trtllm_mla, "DeepSeek-V3 on the trtllm_mla attention backend disables them"),
+            (self.disaggregation_mode == "decode", "a PD-decode server has none"),
+        )
+        return next((reason for holds, reason in reasons if holds), None)
+
+    @property
+    def prefill_multiple(self) -> int:
+        """DeepEP hangs on prefill buckets that 8 does not divide, so SGLang rounds them up first."""
+        return _DEEPEP_MULTIPLE if self.moe_a2a_backend == "deepep" else 1
 
     @property
     def largest_prefill(self) -> int | None:
@@ -162,10 +176,12 @@ def parse(raw: Mapping[str, str], version: Version) -> SglangOptions:
     max_decode, chunk = _gpu_defaults(given, version)
     given.setdefault("chunked_prefill_size", chunk)
     if "cuda_graph_max_bs_decode" not in given:
-        given["cuda_graph_max_bs_decode"] = min(max_decode, given.get("max_running_requests", max_decode))
+        bound = given.get("max_running_requests", max_decode) if facts.LOWERED_DEFAULT.holds(version) else max_decode
+        given["cuda_graph_max_bs_decode"] = min(max_decode, bound)
     given.setdefault("max_running_requests", _auto_running(given))
-    given.setdefault("cuda_graph_max_bs_prefill", _max_prefill(given))
+    given.setdefault("cuda_graph_max_bs_prefill", _max_prefill(given, version))
     given.setdefault("speculative_num_draft_tokens", 1)
+    given.setdefault("enable_piecewise_cuda_graph", facts.MAX_APPENDED.holds(version))
     return SglangOptions(**given)
 
 
@@ -175,8 +191,10 @@ def _gpu_defaults(given: Mapping[str, Any], version: Version) -> tuple[int, int]
     if memory_gib < 20:
         return 8, 2048
     if memory_gib < 35:
-        low, high = (48, 160) if version >= WIDE_SMALL_GPU_SINCE else (24, 80)
-        return (high if wide else low), 4096
+        if facts.WIDE_SMALL_GPU.holds(version):
+            return (160 if wide else 48), 4096
+        narrow = 24 if facts.SPEC_64.holds(version) else 16
+        return (80 if wide else narrow), 2048
     if memory_gib < 60:
         return (160 if wide else 32), 4096
     if memory_gib < 160:
@@ -196,8 +214,10 @@ def _attention_dp(given: Mapping[str, Any]) -> int:
     return int(given.get("dp_size", 1)) if given.get("enable_dp_attention") else 1
 
 
-def _max_prefill(given: Mapping[str, Any]) -> int:
+def _max_prefill(given: Mapping[str, Any], version: Version) -> int:
     chunk = given["chunked_prefill_size"]
-    largest = min(8192, chunk) if given.get("use_mla") else chunk
-    total = given.get("max_total_tokens")
-    return int(largest if total is None else min(largest, total))
+    if not facts.VERIFY_WIDTH.holds(version):
+        return _OLD_PREFILL_TOKENS
+    largest = min(8192 if facts.MLA_8192.holds(version) else 2048, chunk) if given.get("use_mla") else chunk
+    bounds = [largest, *([_LLAMA_2_TOKENS] if given.get("is_llama_2") else [])]
+    return int(min(value for value in (*bounds, given.get("max_total_tokens")) if value is not None))

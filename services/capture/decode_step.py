@@ -45,7 +45,8 @@ class DecodeStep:
 
     Args:
         rows: largest size.
-        capacity: tokens per row of the KV cache.
+        capacity: most tokens of a row.
+        tokens: size of the KV cache where rows share it (see `KvCache`); None gives every row its capacity.
         lm_head_in_graph: the output head belongs to the program; otherwise it runs in `finish` on real rows.
     """
 
@@ -58,12 +59,13 @@ class DecodeStep:
         capacity: int,
         lm_head_in_graph: bool,
         seed: int = 0,
+        tokens: int | None = None,
     ) -> None:
         self.decoder, self.rows, self.capacity = decoder, rows, capacity
         self.lm_head_in_graph = lm_head_in_graph
         config, device, dtype = decoder.config, decoder.device, decoder.dtype
         self.buffers = StaticBuffers(SLOTS, rows, device)
-        self.attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device)
+        self.attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
         self.attention.cache.randomise(seed)
         width = config.vocab_size if lm_head_in_graph else config.hidden_size
         self._output = torch.zeros((rows, width), dtype=dtype, device=device)  # shared by every size
@@ -78,7 +80,8 @@ class DecodeStep:
     def load(self, batch: Batch, size: int) -> None:
         """Copy a batch in, pad it to `size`, plan attention: everything before the graph."""
         self.buffers.load(batch.named(), size=size)
-        self.attention.plan(self.buffers.view("positions", size), self.buffers.view("lengths", size))
+        positions, lengths = self.buffers.view("positions", size), self.buffers.view("lengths", size)
+        self.attention.plan(positions, lengths, batch.lengths)
 
     def arguments(self, size: int) -> tuple[Tensor, ...]:
         """Every tensor of the program that changes between steps; fixed addresses."""

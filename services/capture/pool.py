@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.capture.actor import CaptureActor, Event, events
+from services.capture.actor import CaptureActor, Event, events, replay_events
 from services.capture.cluster import ray_cluster
 from services.capture.profile_builder import build_profile
 from services.capture.readings import Progress, SizeFailure, StartReport, WorkerFailure
+from services.capture.replay_job import ReplayJob, ReplayReport
 from services.capture.spec import MeasureSpec, list_spec
 from tuner.cost_profile import CostProfile
 from workloads.errors import MeasurementFailed, Unavailable
@@ -99,6 +100,31 @@ def capture_list(
     return replace(report, failures=(*failures, *report.failures))
 
 
+def replay_lists(job: ReplayJob, on_progress: OnProgress | None = None, *, use_ray: bool = True) -> ReplayReport:
+    """Capture all sizes of the job's lists in one fresh worker, largest first, and replay its steps through each list.
+
+    With one list the report tells what an engine would pay for it: capture seconds and memory included.
+
+    Raises:
+        As `measure`; MeasurementFailed also when the worker is lost.
+    """
+    spec = _resolved(job.spec)
+    last: Progress | None = None
+    with _workers(spec, use_ray) as (spec, work):
+        for event in work(replace(job, spec=spec)):
+            if isinstance(event, Progress):
+                last = event
+                (on_progress or _ignore)(event)
+            elif isinstance(event, ReplayReport):
+                return event
+            elif isinstance(event, WorkerFailure):
+                if event.error is not None:
+                    raise event.error
+                at = "" if last is None else f" ({last.phase}{'' if last.size is None else f', size {last.size}'})"
+                raise MeasurementFailed(f"the replay was lost{at}: {event.message}")
+    raise MeasurementFailed("the worker ended without a word")
+
+
 def _one_start(
     spec: MeasureSpec, start: int, run: RunStart, failures: list[SizeFailure], on_progress: OnProgress
 ) -> tuple[MeasureSpec, StartReport]:
@@ -111,7 +137,7 @@ def _one_start(
             if isinstance(event, Progress):
                 last = event
                 on_progress(event)
-            else:
+            elif not isinstance(event, ReplayReport):
                 outcome = event
         if isinstance(outcome, StartReport):
             return spec, outcome
@@ -152,8 +178,15 @@ def _resolved(spec: MeasureSpec) -> MeasureSpec:
 @contextmanager
 def _runner(spec: MeasureSpec, use_ray: bool) -> Iterator[tuple[MeasureSpec, RunStart]]:
     """The spec with its device decided, and the way to run a start."""
+    with _workers(spec, use_ray) as (decided, work):
+        yield decided, lambda job, start: work(job, start)
+
+
+@contextmanager
+def _workers(spec: MeasureSpec, use_ray: bool) -> Iterator[tuple[MeasureSpec, Callable[..., Iterator[Event]]]]:
+    """The spec with its device decided, and the way to run a job (`spec, start` or a `ReplayJob`) in a worker."""
     if not use_ray:
-        yield spec, events
+        yield spec, lambda job, *start: replay_events(job) if isinstance(job, ReplayJob) else events(job, *start)
         return
     with ray_cluster() as ray:
         gpus = ray.cluster_resources().get("GPU", 0)
@@ -162,16 +195,17 @@ def _runner(spec: MeasureSpec, use_ray: bool) -> Iterator[tuple[MeasureSpec, Run
         cuda = gpus >= 1 and spec.device != "cpu"
         actor_type = ray.remote(num_cpus=1, num_gpus=1 if cuda else 0, max_restarts=0)(CaptureActor)
         decided = replace(spec, device="cuda" if cuda else "cpu")
-        yield decided, lambda job, start: _ray_start(ray, actor_type, job, start)
+        yield decided, lambda job, *start: _ray_job(ray, actor_type, job, *start)
 
 
-def _ray_start(ray: Any, actor_type: Any, spec: MeasureSpec, start: int) -> Iterator[Event]:
-    """Events of one start in an actor of its own; a dead actor is a `WorkerFailure`."""
+def _ray_job(ray: Any, actor_type: Any, job: MeasureSpec | ReplayJob, *start: int) -> Iterator[Event]:
+    """Events of one job in an actor of its own; a dead actor is a `WorkerFailure`."""
     actor = actor_type.remote()
+    method = actor.replay if isinstance(job, ReplayJob) else actor.measure
     pid: int | None = None
     try:
         pid = ray.get(actor.pid.remote())
-        for reference in actor.measure.options(num_returns="streaming").remote(spec, start):
+        for reference in method.options(num_returns="streaming").remote(job, *start):
             yield ray.get(reference)
     except ray.exceptions.RayError as error:  # died, unavailable, out of host memory: all the same to the caller
         reason = str(error).strip().splitlines()[0]

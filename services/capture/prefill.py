@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
-from services.capture.attention.flash import FlashAttention
+from services.capture.attention.dense import DenseAttention
 from services.capture.attention.kv_cache import KvCache
 from services.capture.attention.prefill import PrefillAttention
 from services.capture.failures import TORCH_ERRORS, failure_of
@@ -21,12 +21,12 @@ class PrefillBench:
     """Times prefills of one prompt; one KV cache of the longest prompt serves all.
 
     Args:
-        backend: decode backend of the session; prefill uses flash where decode does.
+        backend: decode backend of the session; prefill uses the flash operator unless decode is dense.
     """
 
     def __init__(self, decoder: Decoder, backend: type[DecodeAttention], *, longest: int, iterations: int) -> None:
         self.decoder, self.iterations = decoder, iterations
-        self.flash = backend is FlashAttention
+        self.flash = backend is not DenseAttention
         self.cache = KvCache(decoder.config, rows=1, capacity=longest, dtype=decoder.dtype, device=decoder.device)
         self.cache.randomise(0)
         self.clock = make_clock(decoder.device)

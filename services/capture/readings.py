@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from workloads.errors import CaptuneError
 
-Phase = Literal["start", "build", "capture", "check", "time", "fallback", "step_model", "prefill", "done"]
+Phase = Literal["start", "build", "capture", "check", "time", "fallback", "step_model", "prefill", "replay", "done"]
 
 FailureKind = Literal["out_of_memory", "refused", "wrong_result", "device_error", "worker_died"]
 

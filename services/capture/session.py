@@ -40,7 +40,8 @@ from services.capture.step_model import fit, plan_points
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.eager import EagerStrategy
-from services.capture.timing import Measure, make_clock, rounds, synchronize
+from services.capture.timing import Measure, make_clock, synchronize
+from services.capture.timing import rounds as random_rounds
 from workloads.errors import MeasurementFailed, Unavailable
 from workloads.models.weights import build_decoder
 
@@ -92,13 +93,15 @@ class CaptureSession:
         self.decoder = build_decoder(
             spec.model, positions=spec.positions, device=self.device, dtype=self.dtype, seed=spec.seed
         )
-        self.backend: type[DecodeAttention] = choose_attention(self.decoder.config, self.dtype, self.device)
-        step = self._decode_step(spec.largest, BASE_CAPACITY)
+        self.backend: type[DecodeAttention] = choose_attention(
+            self.decoder.config, self.dtype, self.device, spec.attention
+        )
+        step = self.decode_step(spec.largest, BASE_CAPACITY)
         self.log.sample("build")
         ladder = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         above = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         owner = {size: ladder for size in spec.sizes} | {size: above for size in spec.fallback_sizes}
-        yield from self._capture(owner)
+        yield from self.capture(owner)
         yield from self._check(step, owner)
         timings = yield from self._time("time", step, owner, spec.repeats)
         fallback = yield from self._fallback(step, timings)
@@ -113,13 +116,19 @@ class CaptureSession:
         yield self._progress("done", 1, 1)
         return report
 
-    def _decode_step(self, rows: int, capacity: int) -> DecodeStep:
-        head = self.spec.lm_head_in_graph
+    def decode_step(self, rows: int, capacity: int, tokens: int | None = None) -> DecodeStep:
+        """A step on this session's decoder; see `DecodeStep`."""
         return DecodeStep(
-            self.decoder, self.backend, rows=rows, capacity=capacity, lm_head_in_graph=head, seed=self.spec.seed
+            self.decoder,
+            self.backend,
+            rows=rows,
+            capacity=capacity,
+            lm_head_in_graph=self.spec.lm_head_in_graph,
+            seed=self.spec.seed,
+            tokens=tokens,
         )
 
-    def _capture(self, owner: dict[int, Strategy]) -> Steps:
+    def capture(self, owner: dict[int, Strategy]) -> Steps:
         """Ladder first, then the sizes above it, each group largest first."""
         order = [*sorted(self.spec.sizes, reverse=True), *sorted(self.spec.fallback_sizes, reverse=True)]
         for done, size in enumerate(order):
@@ -155,10 +164,10 @@ class CaptureSession:
         batches = {size: step.batch(size, context_tokens=1, seed=size) for size in sizes}
 
         def measure(size: int) -> list[tuple[float, float]]:
-            return self._iterate(step, owner[size], batches[size], size)
+            return self.iterate(step, owner[size], batches[size], size)
 
         self.log.sample(phase)
-        timings = yield from self._rounds(phase, sizes, measure, repeats)
+        timings = yield from self.rounds(phase, sizes, measure, repeats)
         self.log.sample(phase)
         return timings
 
@@ -176,10 +185,11 @@ class CaptureSession:
         eager.close()
         return result
 
-    def _rounds(
+    def rounds(
         self, phase: Phase, keys: Sequence[int], measure: Measure, repeats: int
     ) -> Generator[Progress, None, dict[int, Timing]]:
-        timed = rounds(keys, measure, repeats=repeats, seed=self.spec.seed + self.start)
+        """Rounds over keys in random order, telling progress now and then."""
+        timed = random_rounds(keys, measure, repeats=repeats, seed=self.spec.seed + self.start)
         done, told_s = 0, 0.0
         while True:
             try:
@@ -193,7 +203,7 @@ class CaptureSession:
             done += 1
 
     @torch.inference_mode()
-    def _iterate(self, step: DecodeStep, strategy: Strategy, batch: Batch, size: int) -> list[tuple[float, float]]:
+    def iterate(self, step: DecodeStep, strategy: Strategy, batch: Batch, size: int) -> list[tuple[float, float]]:
         """One untimed and `iterations` timed steps of a batch in a bucket, the device idle before each."""
         samples = []
         for _ in range(1 + self.spec.iterations):
@@ -230,7 +240,7 @@ class CaptureSession:
 
     def _context_point(self, context: int, bucket: int) -> list[tuple[int, int, int, float]]:
         """(bucket, rows, context, step ms) for every fill of one bucket."""
-        step = self._decode_step(bucket, rounded(context))
+        step = self.decode_step(bucket, rounded(context))
         strategy = make_strategy(self.spec.strategy, step, self.device, warmup=self.spec.warmup)
         try:
             strategy.prepare(bucket)
@@ -238,9 +248,9 @@ class CaptureSession:
             batches = {n: step.batch(n, context_tokens=context, seed=n) for n in rows}
 
             def measure(n: int) -> list[tuple[float, float]]:
-                return self._iterate(step, strategy, batches[n], bucket)
+                return self.iterate(step, strategy, batches[n], bucket)
 
-            timed = self._rounds("step_model", tuple(rows), measure, self.spec.repeats)
+            timed = self.rounds("step_model", tuple(rows), measure, self.spec.repeats)
             timings = _drain(timed)
         finally:
             strategy.close()

@@ -10,6 +10,7 @@ from workloads.errors import BadUsage
 
 Strategy = Literal["full", "eager"]
 Device = Literal["auto", "cuda", "cpu"]
+AttentionChoice = Literal["auto", "flashinfer", "flash", "dense"]
 
 CPU_SIZES = (1, 2, 4, 8, 16, 24, 32)
 
@@ -31,6 +32,7 @@ class MeasureSpec:
         warmup: forwards before a capture (SGLang two, vLLM one).
         lm_head_in_graph: whether the output head is captured (SGLang) or run after the replay (vLLM).
         measure_fallback: also time eager at every size.
+        attention: decode attention; auto takes the best that works here.
         max_kv_gib: most KV cache that the context points may allocate.
     """
 
@@ -51,6 +53,7 @@ class MeasureSpec:
     lm_head_in_graph: bool = True
     measure_fallback: bool = True
     max_kv_gib: float = 60.0
+    attention: AttentionChoice = "auto"
 
     def __post_init__(self) -> None:
         if not self.sizes:

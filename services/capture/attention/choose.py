@@ -2,43 +2,90 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.attention.dense import DenseAttention
 from services.capture.attention.flash import FlashAttention, flash_supported
+from services.capture.attention.flashinfer import FlashinferAttention, flashinfer_supported
+from services.capture.attention.kv_cache import rounded
+from workloads.errors import Unavailable
 from workloads.models.config import ModelConfig
 
+logger = logging.getLogger(__name__)
+
 PROBE_LENGTHS = (1, 7, 33, 64)
+_FAST = ((FlashinferAttention, flashinfer_supported), (FlashAttention, flash_supported))
+_SHORT: dict[type[DecodeAttention], str] = {FlashinferAttention: "flashinfer", FlashAttention: "flash"}
 
 
-def choose_attention(config: ModelConfig, dtype: torch.dtype, device: torch.device) -> type[DecodeAttention]:
-    """The backend for a model here. Flash must first agree with the dense backend on a small step, because the
-    operator behind it is not public and may change its contract between torch versions."""
-    if flash_supported(config, dtype, device) and _agrees(config, dtype, device):
-        return FlashAttention
-    return DenseAttention
+def choose_attention(
+    config: ModelConfig, dtype: torch.dtype, device: torch.device, wanted: str = "auto"
+) -> type[DecodeAttention]:
+    """The backend for a model here: the one `wanted`, or flashinfer, else torch's flash operator, else dense.
+
+    A kernel must first agree with the dense backend on a small step: flashinfer compiles on first use, which can fail,
+    and the operator behind flash is not public and may change its contract between torch versions.
+
+    Raises:
+        Unavailable: the wanted backend does not work here.
+    """
+    for backend, supported in _FAST:
+        asked = wanted in ("auto", _SHORT[backend]) and supported(config, dtype, device)
+        if asked and agrees(backend, config, dtype, device):
+            return backend
+    if wanted in ("auto", "dense"):
+        return DenseAttention
+    raise Unavailable(f"attention '{wanted}' does not work for {config.name} in {dtype} on {device}", field="attention")
 
 
 @torch.inference_mode()
-def _agrees(config: ModelConfig, dtype: torch.dtype, device: torch.device) -> bool:
+def agrees(
+    backend: type[DecodeAttention],
+    config: ModelConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    packed: bool = False,
+) -> bool:
+    """Whether a backend computes what the dense one does."""
     try:
-        flash = _probe(FlashAttention, config, dtype, device)
-    except (RuntimeError, TypeError):  # this build's operator has another signature or refuses the shape
+        own = _probe(backend, config, dtype, device, packed=packed)
+    except (RuntimeError, TypeError, ValueError, OSError, ImportError) as error:  # refused, or cannot be compiled here
+        logger.warning("%s is not used: %s", backend.name, (str(error).splitlines() or [type(error).__name__])[0])
         return False
-    return torch.allclose(flash, _probe(DenseAttention, config, dtype, device), atol=3e-2, rtol=3e-2)
+    return torch.allclose(own, _probe(DenseAttention, config, dtype, device), atol=3e-2, rtol=3e-2)
 
 
-def _probe(backend: type[DecodeAttention], config: ModelConfig, dtype: torch.dtype, device: torch.device) -> Tensor:
-    rows = len(PROBE_LENGTHS)
-    attention = backend(config, rows=rows, capacity=max(PROBE_LENGTHS), dtype=dtype, device=device)
-    attention.cache.randomise(1)
-    lengths = torch.tensor(PROBE_LENGTHS, dtype=torch.int32, device=device)
-    attention.plan(lengths.long() - 1, lengths)
+def _probe(
+    backend: type[DecodeAttention],
+    config: ModelConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    packed: bool = False,
+) -> Tensor:
+    """Attention of one step over the same keys and values, wherever the backend keeps them."""
+    rows, capacity = len(PROBE_LENGTHS), max(PROBE_LENGTHS)
+    pool = sum(rounded(length) for length in PROBE_LENGTHS) if packed else None
+    attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=pool)
+    lengths = torch.tensor(PROBE_LENGTHS, dtype=torch.int32)
+    on_device = lengths.to(device)
     generator = torch.Generator(device=device).manual_seed(2)
-    shape = (rows, config.heads + 2 * config.kv_heads, config.head_dim)
-    qkv = torch.randn(shape, generator=generator, dtype=dtype, device=device)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=dtype, device=device)
+
+    qkv = normal(rows, config.heads + 2 * config.kv_heads, config.head_dim)
+    past_keys, past_values = (normal(rows, capacity, config.kv_heads, config.head_dim) for _ in range(2))
+    arguments = attention.arguments(rows, on_device)
+    attention.plan(on_device.long() - 1, on_device, lengths)
+    for row, start in enumerate(attention.row_starts(rows)):
+        length = PROBE_LENGTHS[row]
+        attention.cache.keys[0, start : start + length] = past_keys[row, :length]
+        attention.cache.values[0, start : start + length] = past_values[row, :length]
     query, key, value = qkv.split((config.heads, config.kv_heads, config.kv_heads), dim=1)
-    run = attention.over(*attention.arguments(rows, lengths))
-    return run.run(0, query, key, value).float().clone()
+    return attention.over(*arguments).run(0, query, key, value).float().clone()

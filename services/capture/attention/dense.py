@@ -20,14 +20,22 @@ class DenseAttention(DecodeAttention):
     name: ClassVar[str] = "torch-sdpa-dense"
 
     def __init__(
-        self, config: ModelConfig, *, rows: int, capacity: int, dtype: torch.dtype, device: torch.device
+        self,
+        config: ModelConfig,
+        *,
+        rows: int,
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        tokens: int | None = None,
     ) -> None:
+        # The mask needs every row at a place of its own, so a pool is never shared here.
         super().__init__(config, rows=rows, capacity=capacity, dtype=dtype, device=device)
         self._mask = torch.zeros((rows, capacity), dtype=dtype, device=device)
         self._token = torch.arange(capacity, device=device)
 
-    def plan(self, positions: Tensor, lengths: Tensor) -> None:
-        self.plan_slots(positions)
+    def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
+        self.plan_slots(positions, lengths)
         mask = self._mask[: len(positions)]
         mask.zero_().masked_fill_(self._token >= lengths[:, None], float("-inf"))
 
@@ -35,8 +43,7 @@ class DenseAttention(DecodeAttention):
         tokens = size * self.cache.capacity
         return self._slots[:size], self._mask[:size], self.cache.keys[:, :tokens], self.cache.values[:, :tokens]
 
-    @staticmethod
-    def over(*tensors: Tensor) -> Attention:
+    def over(self, *tensors: Tensor) -> Attention:
         return _DenseStep(*tensors)
 
 

@@ -20,32 +20,43 @@ class FlashAttention(DecodeAttention):
     name: ClassVar[str] = "torch-flash-varlen"
 
     def __init__(
-        self, config: ModelConfig, *, rows: int, capacity: int, dtype: torch.dtype, device: torch.device
+        self,
+        config: ModelConfig,
+        *,
+        rows: int,
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        tokens: int | None = None,
     ) -> None:
-        super().__init__(config, rows=rows, capacity=capacity, dtype=dtype, device=device)
+        super().__init__(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
         self._query_start = torch.arange(rows + 1, dtype=torch.int32, device=device)
-        self._key_start = self._query_start * capacity
 
-    def plan(self, positions: Tensor, lengths: Tensor) -> None:
-        self.plan_slots(positions)
+    def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
+        self.plan_slots(positions, lengths)
 
     def arguments(self, size: int, lengths: Tensor) -> tuple[Tensor, ...]:
-        starts = self._query_start[: size + 1], self._key_start[: size + 1]
-        tokens = size * self.cache.capacity
-        return self._slots[:size], lengths, *starts, self.cache.keys[:, :tokens], self.cache.values[:, :tokens]
+        starts = self._query_start[: size + 1], self._row_start[: size + 1]
+        return self._slots[:size], lengths, *starts, self.cache.keys, self.cache.values
 
-    @staticmethod
-    def over(*tensors: Tensor) -> Attention:
-        return _FlashStep(*tensors)
+    def over(self, *tensors: Tensor) -> Attention:
+        return _FlashStep(*tensors, capacity=self.cache.capacity)
 
 
 class _FlashStep:
     def __init__(
-        self, slots: Tensor, lengths: Tensor, query_start: Tensor, key_start: Tensor, keys: Tensor, values: Tensor
+        self,
+        slots: Tensor,
+        lengths: Tensor,
+        query_start: Tensor,
+        key_start: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        *,
+        capacity: int,
     ) -> None:
         self.slots, self.lengths, self.query_start, self.key_start = slots, lengths, query_start, key_start
-        self.keys, self.values = keys, values
-        self.capacity = keys.shape[1] // len(slots)
+        self.keys, self.values, self.capacity = keys, values, capacity
 
     def run(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys = self.keys[layer].index_copy_(0, self.slots, key)

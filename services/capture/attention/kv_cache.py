@@ -1,4 +1,4 @@
-"""KvCache: real keys and values in contiguous slots, one per row of the batch."""
+"""KvCache: real keys and values in pages of 16 tokens; a row's pages follow each other."""
 
 from __future__ import annotations
 
@@ -7,19 +7,33 @@ from torch import Tensor
 
 from workloads.models.config import ModelConfig
 
+PAGE_TOKENS = 16
+
 
 class KvCache:
     """Keys and values of `rows` requests with room for `capacity` tokens each.
 
+    With fewer `tokens` than rows * capacity the cache is *packed*: every step lays its rows' pages out anew, one row
+    behind the other, as a paged engine shares its pool. Otherwise token t of row i is always at i * capacity + t.
+
     Attributes:
-        keys, values: [layers, rows * capacity, kv_heads, D]; token t of row i is at i * capacity + t.
+        keys, values: [layers, tokens, kv_heads, D].
     """
 
     def __init__(
-        self, config: ModelConfig, *, rows: int, capacity: int, dtype: torch.dtype, device: torch.device
+        self,
+        config: ModelConfig,
+        *,
+        rows: int,
+        capacity: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        tokens: int | None = None,
     ) -> None:
         self.rows, self.capacity = rows, capacity
-        shape = (config.layers, rows * capacity, config.kv_heads, config.head_dim)
+        self.tokens = rows * capacity if tokens is None else min(rounded(tokens), rows * capacity)
+        self.packed = self.tokens < rows * capacity
+        shape = (config.layers, self.tokens, config.kv_heads, config.head_dim)
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
 
@@ -31,12 +45,12 @@ class KvCache:
             self.values[layer].normal_(generator=generator)
 
     def of_rows(self, layer: int, rows: int) -> tuple[Tensor, Tensor]:
-        """(keys, values) of the first rows: [rows, capacity, kv_heads, D] each, views."""
+        """(keys, values) of the first rows: [rows, capacity, kv_heads, D] each, views; not of a packed cache."""
         tokens = rows * self.capacity
         keys, values = self.keys[layer, :tokens], self.values[layer, :tokens]
         return keys.unflatten(0, (rows, self.capacity)), values.unflatten(0, (rows, self.capacity))
 
 
 def rounded(tokens: int) -> int:
-    """Capacity for a context: the next multiple of 16, which every kernel's alignment likes."""
-    return -(-tokens // 16) * 16
+    """Capacity for a context: whole pages, which every kernel's alignment likes."""
+    return -(-tokens // PAGE_TOKENS) * PAGE_TOKENS

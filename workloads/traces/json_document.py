@@ -88,7 +88,7 @@ class DocumentTable(Table):
 
     def chunks(self, columns: Mapping[str, str]) -> Iterator[Chunk]:
         frame = self._frame.select(pl.col(name).alias(role) for role, name in columns.items())
-        yield Chunk(frame, lambda row: row + 1, 1)
+        yield Chunk(frame, lambda row: row + 1)
 
 
 def objects(source: Source, schema: Schema) -> pl.DataFrame:

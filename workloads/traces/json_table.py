@@ -60,8 +60,9 @@ class JsonTable(Table):
             )
 
     def _dtype(self, name: str) -> pl.DataType:
-        values = self.values(name)
-        return pl.String() if values and not isinstance(values[0], int | float) else pl.Float64()
+        """Numbers where the first value is one; everything else as its JSON text."""
+        first = next(iter(self.values(name)), None)
+        return pl.Float64() if isinstance(first, int | float) and not isinstance(first, bool) else pl.String()
 
 
 def _walk(value: dict[str, Any], prefix: Path, found: dict[str, Path]) -> None:

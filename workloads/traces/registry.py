@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from workloads.errors import BadUsage
-from workloads.traces.azure import Azure2023, Azure2024
+from workloads.traces.azure import Azure2023, Azure2024, AzureMultimodal
 from workloads.traces.base import Probe, Reader
+from workloads.traces.bench_results import GuideLlm, SglangBench, VllmBench
 from workloads.traces.generic import GenericRequests
 from workloads.traces.histogram_csv import HistogramCsv
 from workloads.traces.mooncake import Bailian, Mooncake
+from workloads.traces.otlp import OtlpGenAi
+from workloads.traces.public_traces import AiBrix, BurstGpt, ServingSimSessions, Swissai, TraceLab
+from workloads.traces.request_exports import AiPerf, SglangRequestLog, SglangRequestMetrics
+from workloads.traces.servegen import ServeGen
 from workloads.traces.sglang_log import SglangLog
 from workloads.traces.source import Source
 from workloads.traces.vllm_log import VllmGraphTable, VllmIterations, VllmStats
@@ -15,8 +20,22 @@ from workloads.traces.vllm_log import VllmGraphTable, VllmIterations, VllmStats
 READERS: tuple[Reader, ...] = (
     Azure2023(),
     Azure2024(),
+    AzureMultimodal(),
+    BurstGpt(),
     Mooncake(),
     Bailian(),
+    Swissai(),
+    AiBrix(),
+    TraceLab(),
+    ServingSimSessions(),
+    ServeGen(),
+    SglangRequestMetrics(),
+    SglangRequestLog(),
+    VllmBench(),
+    SglangBench(),
+    AiPerf(),
+    GuideLlm(),
+    OtlpGenAi(),
     HistogramCsv(),
     GenericRequests(),
     SglangLog(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -109,6 +110,11 @@ class Source:
     def is_tar(self) -> bool:
         """A tar archive, packed or not; its members are read by the formats that come as archives."""
         return not self.is_parquet and self.peek[257:262] == b"ustar"
+
+    @property
+    def damaged(self) -> tuple[type[Exception], ...]:
+        """What reading `stream`, or an archive in it, can raise where it is damaged."""
+        return (*_DAMAGED, tarfile.TarError)
 
     def stream(self) -> IO[bytes]:
         """The unpacked bytes; the caller bounds how many it reads."""

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.workloads.traces.request_examples import EXAMPLES as REQUEST_EXAMPLES
 from workloads.traces.read import read
 from workloads.traces.records import ReadResult
 
 VLLM = "(APIServer pid=77) INFO 12-02 16:51:0{second} [compilation/cuda_graph.py:108] "
 
 EXAMPLES: dict[str, tuple[bytes, int, int]] = {
+    **REQUEST_EXAMPLES,
     # reader -> (file, rows read, rows kept)
     "azure-2023": (
         b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n"

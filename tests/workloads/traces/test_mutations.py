@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.workloads.traces.request_examples import SERVEGEN
 from workloads.errors import CaptuneError
+from workloads.traces.arrivals import ArrivalProcess
+from workloads.traces.mapping import ColumnMapping
 from workloads.traces.read import read
 from workloads.traces.registry import READERS
 
@@ -50,16 +53,18 @@ def mutations(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", [reader.name for reader in READERS])
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_a_mutated_file_never_crashes_a_reader(examples: dict[str, bytes], name: str, data: st.DataObject) -> None:
-    mutated = data.draw(mutations(examples[name]))
+    whole = SERVEGEN if name == "servegen" else examples[name]
+    mapping = ColumnMapping(arrivals=ArrivalProcess("recorded", 1.0)) if name == "servegen" else None
+    mutated = data.draw(mutations(whole))
     forced = data.draw(st.sampled_from((None, name)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "upload"
         path.write_bytes(mutated)
         try:
-            result = read(path, format=forced)
+            result = read(path, format=forced, mapping=mapping)
         except CaptuneError as error:
             assert str(error)
         else:

@@ -70,11 +70,7 @@ def test_hash_ids_that_fit_neither_block_leave_the_unit_open(read_text: Read) ->
         ("arrival_s,input_tokens,output_tokens", "5,10,2\n6.5,10,2", [0, 1.5]),
         ("arrival_ms,prompt_tokens,completion_tokens", "5,10,2\n6.5,10,2", [0, 0.0015]),
         ("arrival_time_ns,input_toks,output_toks", "0,10,2\n1500000000,10,2", [0, 1.5]),
-        (
-            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
-            "5,a,10,2,12,x\n8,a,10,2,12,x",
-            [0, 3],
-        ),
+        ("Timestamp,Model,Request tokens,Response tokens", "5,a,10,2\n8,a,10,2", [0, 3]),
         ("timestamp,input_length,output_length", "1700000000,10,2\n1700000002.5,10,2", [0, 2.5]),
         ("timestamp,input_length,output_length", "1700000000000,10,2\n1700000002500,10,2", [0, 2.5]),
         ("timestamp,input_length,output_length", "2025-01-01T00:00:00Z,10,2\n2025-01-01T00:00:02.25Z,10,2", [0, 2.25]),

@@ -82,6 +82,21 @@ class TraceStore:
             notes=tuple(stored.notes),
         )
 
+    def rename(self, trace_id: str, name: str) -> StoredTrace:
+        """Give a trace another name; sweeps keep the name that it had when they started.
+
+        Raises:
+            NotFound: no such trace.
+            BadInput: nothing printable is left of the name.
+        """
+        with self._db.write() as session:
+            row = session.get(TraceRow, trace_id)
+            if row is None:
+                raise NotFound(f"there is no trace '{trace_id}'")
+            row.name = _printable(name)
+            session.flush()
+            return record_of(StoredTrace, row)
+
     def delete(self, trace_id: str) -> None:
         """Forget a trace and its columns; finished sweeps keep their results and the trace's name.
 
@@ -126,7 +141,7 @@ def trace_digest(read: ReadResult) -> str:
     """The content address: the columns, and what a log said of its engine (equal steps may come from two engines)."""
     if read.observation is None:
         return read.traffic.digest()
-    return digest_of([read.traffic.digest(), asdict(read.observation)])
+    return digest_of([read.traffic.digest(), _plain_observation(read.observation)])
 
 
 def _row_of(read: ReadResult, name: str, digest: str) -> TraceRow:
@@ -164,6 +179,9 @@ def _plain_observation(observation: EngineObservation) -> dict[str, Any]:
     document = asdict(observation)
     document["lists"] = {name: list(sizes) for name, sizes in observation.lists.items()}
     document["options"] = dict(observation.options)
+    by_size = document.pop("memory_by_size_mib")
+    if by_size:  # left out where unknown: addresses of traces stored before stay what they were
+        document["memory_by_size_mib"] = {str(size): mib for size, mib in by_size.items()}
     return document
 
 
@@ -171,4 +189,5 @@ def _observation_of(document: Mapping[str, Any] | None) -> EngineObservation | N
     if document is None:
         return None
     lists = {name: tuple(sizes) for name, sizes in document["lists"].items()}
-    return EngineObservation(**{**document, "lists": lists})
+    by_size = {int(size): float(mib) for size, mib in document.get("memory_by_size_mib", {}).items()}
+    return EngineObservation(**{**document, "lists": lists, "memory_by_size_mib": by_size})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from services.contract.plain import Answer, plain
+from services.contract.plain import Answer, Request, plain
 from workloads.histogram import Origin, StepHistogram, Unit
 from workloads.traces.records import Kind, ReadResult, RequestTrace
 
@@ -23,6 +23,7 @@ class ObservationModel(Answer):
     capture_s: float | None = None
     graph_memory_mib: float | None = None
     kv_tokens: int | None = None
+    memory_by_size_mib: dict[int, float] = Field(default_factory=dict)
 
 
 class TraceModel(Answer):
@@ -59,6 +60,12 @@ class TraceModel(Answer):
                 "summary": summary_of(read),
             }
         )
+
+
+class TraceChange(Request):
+    """What may change about a stored trace."""
+
+    name: Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class TracesModel(Answer):

@@ -31,6 +31,8 @@ def dump_traffic(traffic: Traffic) -> bytes:
             "units": traffic.units,
             "origin": traffic.origin,
             "sample_every_steps": traffic.sample_every_steps,
+            "sample_every_s": traffic.sample_every_s,
+            "family_origins": traffic.family_origins,
         }
     frame = pl.DataFrame({name: getattr(traffic, name) for name in names})
     buffer = io.BytesIO()
@@ -52,10 +54,13 @@ def load_traffic(data: bytes) -> Traffic:
     columns = cast(dict[str, Any], {name: np.array(frame[name].to_numpy()) for name in frame.columns})
     if head["kind"] == "requests":
         return RequestTrace(**columns, start_epoch_s=head["start_epoch_s"])
+    origins = head.get("family_origins")
     return StepTrace(
         **columns,
         families=tuple(head["families"]),
         units=tuple(head["units"]),
         origin=head["origin"],
         sample_every_steps=head["sample_every_steps"],
+        sample_every_s=head.get("sample_every_s"),
+        family_origins=None if origins is None else tuple(origins),
     )

@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
+from workloads.arrays import I64
 from workloads.histogram import Origin, Unit
 from workloads.traces.base import Probe, Reader
 from workloads.traces.json_table import JsonTable
-from workloads.traces.log_lines import candidate_lines, since_first
+from workloads.traces.log_lines import candidate_lines, pieces, since_first
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.observer import Observer
-from workloads.traces.records import EngineObservation, ReadResult, RowCount, StepTrace
+from workloads.traces.records import EngineObservation, ReadResult, StepTrace
 from workloads.traces.source import Source
+from workloads.traces.step_rows import CHUNK_ROWS, STEP_ROW, Gathered, busiest_engine
 
 UNREADABLE = "unreadable line"
+USUAL_FROM_BYTES = 64 << 20
+"""How far into a log the quick way begins: compiling it costs seconds where it was never used before."""
 
-STEP_ROW = {
-    "line": pl.Int64(),
-    "family": pl.Int8(),
-    "size": pl.Int64(),
-    "steps": pl.Int64(),
-    "time_s": pl.Float64(),
-    "step_ms": pl.Float64(),
-    "kv_tokens": pl.Float64(),
-    "padded_size": pl.Int64(),
-    "fallback": pl.Int8(),
-    "engine": pl.String(),
-    "reason": pl.String(),
-}
-"""What a candidate line becomes. `reason` is null for a row that is kept; `family` indexes `LogReader.families`."""
+__all__ = ["STEP_ROW", "UNREADABLE", "Evidence", "LogReader"]
 
 
 @dataclass(frozen=True, slots=True)
-class StepRows:
-    """All rows of a log, and what the reader found out on the way.
+class Evidence:
+    """What kind of record the rows of a log are.
 
     Attributes:
         wraps_s: period of the log's clock where it has no date or year.
     """
 
-    frame: pl.DataFrame
     origin: Origin
     sample_every_steps: int | None = None
+    sample_every_s: float | None = None
+    family_origins: tuple[Origin, ...] | None = None
     wraps_s: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
 
 
 class LogReader(Reader):
@@ -57,6 +50,8 @@ class LogReader(Reader):
     certainty: ClassVar[int]
     families: ClassVar[tuple[str, ...]]
     units: ClassVar[tuple[Unit, ...]]
+    writers: ClassVar[str] = "engines"
+    """What a value of the column `engine` names, for people."""
 
     @abstractmethod
     def observer(self) -> Observer:
@@ -66,9 +61,19 @@ class LogReader(Reader):
     def extract(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Candidate lines (`line`, `text`) -> rows with the columns of STEP_ROW, plus any of the reader's own."""
 
+    def usual_rows(self, data: bytes, first_line: int) -> tuple[pl.DataFrame, bytes, I64] | None:
+        """A quick way for lines of the usual shape: (rows as `extract` makes them, all other lines, their numbers);
+        None where the format has none."""
+        return None
+
+    def settle(self, rows: pl.DataFrame, observation: EngineObservation) -> pl.DataFrame:
+        """Consecutive rows of all engines -> the same rows with their final `reason` and what neighbours tell of them
+        (step times, which rank's row counts). Called with a part of the log at a time."""
+        return rows
+
     @abstractmethod
-    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
-        """Rows of the whole file -> rows with their final `reason`, and the kind of evidence they are."""
+    def evidence(self, rows: pl.DataFrame, observation: EngineObservation) -> Evidence:
+        """What the kept rows of one engine are evidence of."""
 
     def recognise(self, probe: Probe) -> int:
         if probe.source.is_parquet or (isinstance(probe.table, JsonTable) and not self._in_head(probe)):
@@ -76,21 +81,49 @@ class LogReader(Reader):
         return self.certainty if self._found(probe) else 0
 
     def read(self, probe: Probe, mapping: ColumnMapping | None = None) -> ReadResult:
-        source, observer = probe.source, self.observer()
-        needles = [marker.decode() for marker in self.markers]
-        parts = []
-        for lines in candidate_lines(source, [*needles, *observer.needles]):
-            steps = pl.col("text").str.contains_any(needles)
-            parts.append(self.extract(lines.filter(steps)))
-            observer.see(lines.filter(~steps))
-        rows = pl.concat(parts) if parts else pl.DataFrame(schema=STEP_ROW)
-        if rows.is_empty():
+        source, observer, gathered = probe.source, self.observer(), Gathered()
+        for rows in self._chunks(source, observer):
+            gathered.add(self.settle(rows, observer.result()))
+        if not gathered.tally.read:
             raise source.bad(f"no line of this log is a step ({self.description})")
+        kept = gathered.frame()
+        if kept.is_empty():
+            told = gathered.tally.told()
+            raise source.bad(f"none of the log's {gathered.tally.read} step lines can be used ({told})")
         observation = observer.result()
-        found = self.finish(rows, observation)
+        kept, notes = busiest_engine(kept, gathered.tally, self.writers)
+        found = self.evidence(kept, observation)
+        if gathered.merged:
+            notes += ("equal steps of neighbouring lines were joined into one row each: the log is long",)
+        trace = self._trace(kept, found)
         return ReadResult(
-            self.name, "steps", _count(found.frame), self._trace(source, found), observation, tuple(found.notes)
+            self.name, "steps", gathered.tally.result(), trace, observation, (*notes, *observer.notes(), *found.notes)
         )
+
+    def _chunks(self, source: Source, observer: Observer) -> Iterator[pl.DataFrame]:
+        parts: list[pl.DataFrame] = []
+        waiting = done = 0
+        for first_line, data in pieces(source):
+            parts.append(self._rows(data, first_line, observer, usual=done > USUAL_FROM_BYTES))
+            waiting += parts[-1].height
+            done += len(data)
+            if waiting >= CHUNK_ROWS:
+                yield pl.concat(parts)
+                parts, waiting = [], 0
+        if waiting:
+            yield pl.concat(part for part in parts if part.height)
+
+    def _rows(self, data: bytes, first_line: int, observer: Observer, *, usual: bool) -> pl.DataFrame:
+        quick = self.usual_rows(data, first_line) if usual else None
+        needles = [marker.decode() for marker in self.markers]
+        rest, numbers = (data, first_line) if quick is None else quick[1:]
+        lines = candidate_lines(rest, numbers, [*needles, *observer.needles])
+        steps = pl.col("text").str.contains_any(needles)
+        observer.see(lines.filter(~steps))
+        rows = self.extract(lines.filter(steps))
+        if quick is None:
+            return rows
+        return pl.concat([quick[0], rows]).sort("line") if rows.height else quick[0]
 
     def _found(self, probe: Probe) -> bool:
         return any(marker in probe.found_markers for marker in self.markers)
@@ -98,68 +131,38 @@ class LogReader(Reader):
     def _in_head(self, probe: Probe) -> bool:
         return any(marker.decode() in probe.source.head for marker in self.markers)
 
-    def _trace(self, source: Source, found: StepRows) -> StepTrace:
-        kept = found.frame.filter(pl.col("reason").is_null())
-        if kept.is_empty():
-            reasons = _count(found.frame).dropped
-            told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-            raise source.bad(f"none of the log's {found.frame.height} step lines can be used ({told})")
-        column = {name: kept[name].to_numpy() for name in kept.columns if name in _NUMERIC}
-        return StepTrace(
-            size=column["size"].astype(np.int64),
-            steps=column["steps"].astype(np.int64),
-            family_index=column["family"].astype(np.int8),
-            start_s=since_first(_floats(kept, "time_s"), wraps_s=found.wraps_s),
-            step_ms=_floats(kept, "step_ms"),
-            kv_tokens=_floats(kept, "kv_tokens"),
-            padded_size=column["padded_size"].astype(np.int64),
-            fallback=column["fallback"].astype(np.int8),
-            families=self.families,
-            units=self.units,
-            origin=found.origin,
-            sample_every_steps=found.sample_every_steps,
-        )
+    def _trace(self, rows: pl.DataFrame, found: Evidence) -> StepTrace:
+        return step_trace(rows, found, self.families, self.units)
 
 
-_NUMERIC = ("size", "steps", "family", "padded_size", "fallback")
+def step_trace(rows: pl.DataFrame, found: Evidence, families: tuple[str, ...], units: tuple[Unit, ...]) -> StepTrace:
+    """Kept rows with the columns of STEP_ROW (but `reason`) as a trace."""
+    return StepTrace(
+        size=rows["size"].to_numpy().astype(np.int64),
+        steps=rows["steps"].to_numpy().astype(np.int64),
+        family_index=rows["family"].to_numpy().astype(np.int8),
+        start_s=since_first(_floats(rows, "time_s"), wraps_s=found.wraps_s),
+        step_ms=_floats(rows, "step_ms"),
+        kv_tokens=_floats(rows, "kv_tokens"),
+        padded_size=rows["padded_size"].to_numpy().astype(np.int64),
+        fallback=rows["fallback"].to_numpy().astype(np.int8),
+        families=families,
+        units=units,
+        origin=found.origin,
+        sample_every_steps=found.sample_every_steps,
+        sample_every_s=found.sample_every_s,
+        family_origins=found.family_origins,
+    )
+
+
+def interval_s(rows: pl.DataFrame) -> float | None:
+    """Commonest time between rows, for lines that are written by the clock; None with fewer than three times."""
+    times = rows["time_s"].drop_nulls()
+    gaps = times.diff().drop_nulls()
+    gaps = gaps.filter(gaps > 0)
+    middle = gaps.median() if len(gaps) >= 2 else None
+    return round(middle, 1) or None if isinstance(middle, float) else None
 
 
 def _floats(frame: pl.DataFrame, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy().astype(np.float64)
-
-
-def _count(frame: pl.DataFrame) -> RowCount:
-    lost = (
-        frame.filter(pl.col("reason").is_not_null())
-        .group_by("reason", maintain_order=True)
-        .agg(pl.len(), pl.col("line").min())
-    )
-    dropped = {reason: int(count) for reason, count, _ in lost.iter_rows()}
-    first_line = {reason: int(line) for reason, _, line in lost.iter_rows()}
-    return RowCount(frame.height, frame.height - sum(dropped.values()), dropped, first_line)
-
-
-def keep_busiest_engine(rows: pl.DataFrame, what: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Leave one engine's rows in, the one with most of them; engines are never summed into one histogram.
-
-    Args:
-        rows: with `engine` (null is an engine of its own) and `reason`.
-        what: how a line is told to belong to an engine, for the note.
-    """
-    live = rows.filter(pl.col("reason").is_null())
-    named = live.with_columns(pl.col("engine").fill_null(""))
-    totals = (
-        named.group_by("engine", maintain_order=True)
-        .agg(pl.len().alias("rows"), (pl.col("size") * pl.col("steps")).sum().alias("work"))
-        .sort(["rows", "work"], descending=True, maintain_order=True)
-    )
-    if totals.height < 2:
-        return rows, ()
-    chosen = str(totals["engine"][0])
-    other = pl.col("reason").is_null() & (pl.col("engine").fill_null("") != chosen)
-    reason = pl.when(other).then(pl.lit("other engine")).otherwise(pl.col("reason"))
-    note = (
-        f"{totals.height} {what} write to this log; only {chosen or 'the one without a name'}, which has most rows, "
-        "was kept, because engines must not be summed into one histogram"
-    )
-    return rows.with_columns(reason.alias("reason")), (note,)

@@ -35,6 +35,10 @@ class Observer(ABC):
     def line(self, text: str) -> None:
         """One line."""
 
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what is odd about the engine, e.g. that several write to one log."""
+        return ()
+
     @abstractmethod
     def result(self) -> EngineObservation:
         """Everything found."""

@@ -85,8 +85,11 @@ class StepTrace:
         padded_size: int64 [M], the bucket the engine used where the source says so, else 0.
         fallback: int8 [M], 1 ran without a graph, 0 ran with one, -1 the source does not say.
         families: names of graph families, `units[i]` is the unit of `families[i]`.
-        origin: what kind of evidence the rows are.
+        origin: what kind of evidence the rows are (of the first family, where `family_origins` tells them apart).
         sample_every_steps: for `sample`, one row per so many steps where known.
+        sample_every_s: for `sample`, one row per so many seconds where known.
+        family_origins: the evidence of each family, where they differ (SGLang logs every prefill step and one decode
+            step in forty); None where `origin` holds for all.
     """
 
     size: I64
@@ -101,6 +104,8 @@ class StepTrace:
     units: tuple[Unit, ...]
     origin: Origin
     sample_every_steps: int | None = None
+    sample_every_s: float | None = None
+    family_origins: tuple[Origin, ...] | None = None
 
     def __post_init__(self) -> None:
         columns = (
@@ -117,6 +122,8 @@ class StepTrace:
             raise BadInput("a step trace needs at least one row and columns of one length")
         if len(self.families) != len(self.units):
             raise BadInput("every family needs its unit", field="units")
+        if self.family_origins is not None and len(self.family_origins) != len(self.families):
+            raise BadInput("every family needs its origin", field="family_origins")
         if int(self.size.min()) < 1 or int(self.steps.min()) < 1:
             raise BadInput("step sizes and counts must be at least 1", field="size")
         for column in columns:
@@ -128,6 +135,16 @@ class StepTrace:
     @property
     def total_steps(self) -> int:
         return int(self.steps.sum())
+
+    def origin_of(self, family: str) -> Origin:
+        """What kind of evidence the rows of one family are."""
+        return self.origin if self.family_origins is None else self.family_origins[self.families.index(family)]
+
+    @property
+    def fallbacks_seen(self) -> bool | None:
+        """Whether a step ran without a graph; None where no row says how it ran."""
+        told = self.fallback >= 0
+        return bool((self.fallback == 1).any()) if told.any() else None
 
     @property
     def span_s(self) -> float | None:
@@ -157,7 +174,12 @@ class StepTrace:
         with np.errstate(invalid="ignore", divide="ignore"):
             kv_tokens = np.where(kv_steps > 0, kv_sum / kv_steps, np.nan)
         return StepHistogram(
-            family, self.units[index], self.origin, sizes.astype(np.int64), steps.astype(np.float64), kv_tokens
+            family,
+            self.units[index],
+            self.origin_of(family),
+            sizes.astype(np.int64),
+            steps.astype(np.float64),
+            kv_tokens,
         )
 
     def histograms(self) -> dict[str, StepHistogram]:
@@ -186,6 +208,8 @@ class StepTrace:
         """SHA-256 of the columns: the content address of the trace."""
         names = "|".join(f"{family}:{unit}" for family, unit in zip(self.families, self.units, strict=True))
         head = f"steps|{names}|{self.origin}|{self.sample_every_steps}"
+        if self.sample_every_s is not None or self.family_origins is not None:
+            head += f"|{self.sample_every_s}|{self.family_origins}"
         timing = (self.start_s, self.step_ms, self.kv_tokens)
         return _digest(head, self.size, self.steps, self.family_index, *timing, self.padded_size, self.fallback)
 
@@ -215,6 +239,8 @@ class EngineObservation:
         options: engine argument name -> value as text.
         capture_s / graph_memory_mib: seconds and MiB that capture took, summed over phases.
         kv_tokens: size of the KV cache in tokens.
+        memory_by_size_mib: MiB that capturing each decode size took, as far as the progress output shows free memory
+            before and after it; the largest size includes the shared pool.
     """
 
     engine: str | None = None
@@ -224,6 +250,7 @@ class EngineObservation:
     capture_s: float | None = None
     graph_memory_mib: float | None = None
     kv_tokens: int | None = None
+    memory_by_size_mib: Mapping[int, float] = field(default_factory=dict)
 
 
 Kind = Literal["requests", "steps", "histogram"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from workloads.traces.log_lines import YEAR_S, clock_s, number
-from workloads.traces.log_reader import UNREADABLE, LogReader, StepRows, keep_busiest_engine
+from workloads.traces.log_reader import UNREADABLE, Evidence, LogReader, interval_s
 from workloads.traces.records import EngineObservation
 from workloads.traces.vllm_observer import VllmObserver
 
@@ -83,13 +83,16 @@ class VllmIterations(_VllmLog):
             reason=reason,
         )
 
-    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
-        rows, notes = keep_busiest_engine(rows, "engines")
-        return StepRows(_kv_tokens(rows, observation), "census", None, YEAR_S, notes)
+    def settle(self, rows: pl.DataFrame, observation: EngineObservation) -> pl.DataFrame:
+        return _kv_tokens(rows, observation)
+
+    def evidence(self, rows: pl.DataFrame, observation: EngineObservation) -> Evidence:
+        return Evidence("census", wraps_s=YEAR_S)
 
 
 class VllmGraphTable(_VllmLog):
     name = "vllm-cudagraph-metrics"
+    writers = "processes"
     description = "vLLM log with --cudagraph-metrics tables"
     markers = (b"| FULL", b"| PIECEWISE", b"| NONE")
     certainty = 46
@@ -115,9 +118,8 @@ class VllmGraphTable(_VllmLog):
             reason=reason,
         )
 
-    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
-        rows, notes = keep_busiest_engine(rows, "processes")
-        return StepRows(rows, "census", None, YEAR_S, notes)
+    def evidence(self, rows: pl.DataFrame, observation: EngineObservation) -> Evidence:
+        return Evidence("census", wraps_s=YEAR_S)
 
 
 class VllmStats(_VllmLog):
@@ -133,12 +135,32 @@ class VllmStats(_VllmLog):
             .when(size.is_null()).then(pl.lit(UNREADABLE))
             .when(size == 0).then(pl.lit("idle"))
         )  # fmt: skip
-        return _rows(lines, size=size, kv_tokens=_KV_PERCENT, engine=pl.col("text").str.extract(_ENGINE), reason=reason)
-
-    def finish(self, rows: pl.DataFrame, observation: EngineObservation) -> StepRows:
-        rows, notes = keep_busiest_engine(rows, "engines")
-        notes += (
-            "the periodic line is a snapshot every few seconds and counts requests, prefilling ones included: "
-            "a sketch of the load, with no word on rare sizes",
+        rows = _rows(lines, size=size, kv_tokens=_KV_PERCENT, engine=pl.col("text").str.extract(_ENGINE), reason=reason)
+        return rows.with_columns(
+            lines.select(
+                prompt=number(r"Avg prompt throughput:\s*([\d.]+)", pl.Float64()),
+                generation=number(r"Avg generation throughput:\s*([\d.]+)", pl.Float64()),
+            )
         )
-        return StepRows(_kv_tokens(rows, observation), "sample", None, YEAR_S, notes)
+
+    def settle(self, rows: pl.DataFrame, observation: EngineObservation) -> pl.DataFrame:
+        rows = _kv_tokens(rows, observation)
+        if "num_speculative_tokens" in observation.options:
+            return rows.drop("prompt", "generation")  # tokens of a step are not its requests
+        return rows.with_columns(_steady_ms().alias("step_ms")).drop("prompt", "generation")
+
+    def evidence(self, rows: pl.DataFrame, observation: EngineObservation) -> Evidence:
+        note = (
+            "the periodic line is a snapshot every few seconds and counts requests, prefilling ones included: "
+            "a sketch of the load, with no word on rare sizes"
+        )
+        return Evidence("sample", sample_every_s=interval_s(rows), wraps_s=YEAR_S, notes=(note,))
+
+
+def _steady_ms() -> pl.Expr:
+    """running / generation throughput, for lines with no prompt in their interval and the count of the line before:
+    only then was the batch one and the same all the time that the throughput is averaged over."""
+    running = pl.col("size")
+    before = running.shift(1).over("engine")
+    steady = (before == running) & (pl.col("prompt") == 0) & (pl.col("generation") > 0) & pl.col("reason").is_null()
+    return pl.when(steady).then(1000 * running / pl.col("generation"))

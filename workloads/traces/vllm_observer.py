@@ -57,6 +57,12 @@ class VllmObserver(Observer):
                 if value is not None:
                     self._options[name] = value
 
+    def notes(self) -> tuple[str, ...]:
+        """A table of graph statistics does not say which engine of a data-parallel group it counts."""
+        if not self.several_engines:
+            return ()
+        return ("several engines write to this log; a line that does not name its engine may be of any of them",)
+
     def result(self) -> EngineObservation:
         return EngineObservation(
             engine="vllm",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ class Settings:
         parse_timeout_s, parse_memory_mib: limits of the child process that reads an upload.
         lease_s: a runner that is silent for so long loses its sweep to another one.
         sweep_processes: sweeps that one runner works on at the same time.
+        max_queued_per_user, max_running_per_user: jobs of one token's name; who uses no token has no limit.
+        rate_limit_per_s: requests of one client, with bursts of four times as many.
+        keep_days: ended jobs (not their recommendations) and audit lines go after so many days.
+        api_token: one token of scope write that is accepted beside those in the database; for a dashboard that is
+            started together with the API.
     """
 
     database_url: str
@@ -38,6 +44,21 @@ class Settings:
     parse_memory_mib: int = 4096
     lease_s: float = 30.0
     sweep_processes: int = 1
+    max_queued_per_user: int = 1000
+    max_running_per_user: int = 4
+    rate_limit_per_s: float = 200.0
+    keep_days: float = 36_500.0
+    api_token: str = field(default="", repr=False)
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether the API listens where others can reach it."""
+        if self.api_host == "localhost":
+            return False
+        try:
+            return not ip_address(self.api_host).is_loopback
+        except ValueError:  # a host name: it may be reached from anywhere
+            return True
 
     @property
     def api_url(self) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from db.records import StoredProfile, StoredRecommendation, StoredSweep, StoredTrace, StoredTrial
+from db.records import StoredProfile, StoredRecommendation, StoredSchedule, StoredSweep, StoredTrace, StoredTrial
 from services.contract.error import ErrorModel
+from services.contract.measurement import MeasurementModel
 from services.contract.plain import plain
 from services.contract.profile import ProfileSummary
-from services.contract.recommendation import RecommendationModel
+from services.contract.recommendation import RecommendationModel, RecommendationSummary
+from services.contract.schedule import ScheduleModel
 from services.contract.sweep import SweepModel
 from services.contract.trace import TraceModel
 from services.contract.trial import TrialModel
@@ -69,7 +71,47 @@ def sweep_view(stored: StoredSweep, recommendation_id: str | None = None) -> Swe
             "created_at": stored.created_at,
             "started_at": stored.started_at,
             "finished_at": stored.finished_at,
+            "priority": stored.priority,
+            "owner": stored.owner,
+            "start_at": stored.not_before,
+            "schedule_id": stored.schedule_id,
         }
+    )
+
+
+def measurement_view(stored: StoredSweep) -> MeasurementModel:
+    """A measurement as it stands."""
+    return MeasurementModel(
+        id=stored.id,
+        model=stored.model or "",
+        name=stored.profile,
+        state=stored.state,
+        phase=stored.progress_phase if stored.state == "running" else None,
+        error=error_view(stored),
+        priority=stored.priority,
+        owner=stored.owner,
+        created_at=stored.created_at,
+        started_at=stored.started_at,
+        finished_at=stored.finished_at,
+    )
+
+
+def schedule_view(stored: StoredSchedule) -> ScheduleModel:
+    """A schedule."""
+    return ScheduleModel.model_validate(
+        {name: getattr(stored, name) for name in ScheduleModel.model_fields if name != "job"} | {"job": stored.job}
+    )
+
+
+def recommendation_summary(stored: StoredRecommendation) -> RecommendationSummary:
+    """A recommendation as lists show it."""
+    return RecommendationSummary(
+        id=stored.id,
+        sweep_id=stored.sweep_id,
+        created_at=stored.created_at,
+        engine=stored.engine,
+        verdict=stored.document.get("verdict", stored.verdict),
+        lists=stored.document["lists"],
     )
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 
 from db.store import Store
-from services.api import problems
+from services.api import openapi, problems
+from services.api.access import Access
 from services.api.context import Context
+from services.api.etags import ETags
 from services.api.guards import Guards
 from services.api.routes import (
+    book,
     coverage,
     engines,
+    events,
     exports,
     health,
     importances,
+    measurements,
     profiles,
     recommendations,
+    schedules,
     shapes,
     sweeps,
     traces,
+    workers,
 )
 from services.settings import Settings
 
@@ -36,10 +43,14 @@ def create_app(settings: Settings, store: Store) -> FastAPI:
     context = Context(settings, store)
     app.state.context = context
     problems.install(app)
+    app.add_middleware(ETags)  # the last one added is the first one asked
+    app.add_middleware(Access, settings=settings, store=store)
     app.add_middleware(Guards, max_upload_bytes=settings.max_upload_bytes, answers=context.answers)
     versioned = APIRouter(prefix=PREFIX, responses=problems.RESPONSES)
-    for module in (traces, shapes, profiles, sweeps, importances, recommendations, engines, coverage, exports):
+    tuning = (traces, shapes, profiles, measurements, sweeps, events, importances, recommendations)
+    for module in (*tuning, schedules, engines, coverage, exports, workers, book):
         versioned.include_router(module.router)
     app.include_router(versioned)
     app.include_router(health.router)
+    openapi.install(app, needs_tokens=settings.needs_tokens)
     return app

@@ -24,6 +24,7 @@ class Context:
         self.settings = settings
         self.store = store
         self.answers: Counter[str] = Counter()
+        self.streams = 0
         self._reads: CapacityLimiter | None = None
 
     @property
@@ -41,8 +42,14 @@ def _store(request: Request) -> Store:
     return _context(request).store
 
 
+def _owner(request: Request) -> str | None:
+    return cast(str | None, request.scope.get("state", {}).get("owner"))
+
+
 InContext = Annotated[Context, Depends(_context)]
 InStore = Annotated[Store, Depends(_store)]
+InOwner = Annotated[str | None, Depends(_owner)]
+"""The name of the token that a request came with; None without one, which only loopback allows."""
 
 
 class PageQuery(ContractRequest):

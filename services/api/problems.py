@@ -18,7 +18,14 @@ log = logging.getLogger("captune.api")
 
 RETRY_AFTER_S = 2
 
-_CODES = {400: "bad_request", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_CODES = {
+    400: "bad_request",
+    401: "unauthorised",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
 
 RESPONSES: dict[int | str, dict[str, object]] = {
     status: {"model": ErrorModel, "description": text, "content": {MEDIA_TYPE: {}}}
@@ -29,6 +36,7 @@ RESPONSES: dict[int | str, dict[str, object]] = {
         (409, "The object is not in a state that allows this"),
         (413, "The body is too large"),
         (422, "The content is wrong; `field` says where"),
+        (429, "Too many requests of this client, or too many jobs of this user; see Retry-After"),
         (503, "The database does not answer now"),
     )
 }
@@ -81,7 +89,7 @@ def install(app: FastAPI) -> None:
 
 def answer(model: ErrorModel, headers: dict[str, str] | None = None) -> Response:
     """The response of one error."""
-    extra = {"Retry-After": str(RETRY_AFTER_S)} if model.status == 503 else {}
+    extra = {"Retry-After": str(RETRY_AFTER_S)} if model.status in (429, 503) else {}
     return Response(
         model.model_dump_json(), status_code=model.status, media_type=MEDIA_TYPE, headers={**extra, **(headers or {})}
     )

@@ -88,3 +88,4 @@ class ProfilesModel(Answer):
     """Shipped profiles first, then stored ones, newest first."""
 
     items: tuple[ProfileSummary, ...]
+    next_after: str | None = None

@@ -79,3 +79,21 @@ class RecommendationModel(Answer):
     def document(self) -> dict[str, Any]:
         """What the store keeps: everything but the identity that storing gives it."""
         return self.model_dump(mode="json", exclude={"id", "sweep_id", "created_at"})
+
+
+class RecommendationSummary(Answer):
+    """A recommendation without its evidence."""
+
+    id: str
+    sweep_id: str | None
+    created_at: datetime
+    engine: str
+    verdict: Verdict
+    lists: ListsModel
+
+
+class RecommendationsModel(Answer):
+    """One page of recommendations, newest first."""
+
+    items: tuple[RecommendationSummary, ...]
+    next_after: str | None = None

@@ -1,11 +1,11 @@
-"""SweepCreate and SweepModel: a tuning job as asked for and as it stands."""
+"""SweepCreate and SweepModel: a tuning job as asked for and as it stands; and the same job asked for again."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
 from services.contract.budget import BudgetModel
 from services.contract.error import ErrorModel
@@ -21,26 +21,77 @@ MEASURE = "measure"
 ShortText = Annotated[str, Field(min_length=1, max_length=300)]
 
 
-class SweepCreate(Request):
-    """A tuning job: trace + engine + profile + budget. `options` are the engine's own argument names as text."""
+Priority = Annotated[int, Field(ge=-10, le=10)]
+EngineSpec = Annotated[str, Field(min_length=1, max_length=60, examples=["vllm@0.33.0"])]
+ProfileRef = Annotated[str, Field(min_length=1, max_length=300, examples=["h200-llama-3.1-8b"])]
+Options = dict[ShortText, Annotated[str, Field(max_length=1000)]]
+Trials = Annotated[int, Field(ge=1, le=10_000)]
+HoldoutShare = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
-    trace_id: ShortText
-    engine: Annotated[str, Field(min_length=1, max_length=60, examples=["vllm@0.33.0"])]
-    profile: Annotated[str, Field(min_length=1, max_length=300, examples=["h200-llama-3.1-8b"])]
+
+class SweepWish(Request):
+    """A tuning job without its trace: engine + profile + budget. `options` are the engine's own argument names as
+    text; a job of higher `priority` is worked on first."""
+
+    engine: EngineSpec
+    profile: ProfileRef
     model: ShortText | None = None
-    options: dict[ShortText, Annotated[str, Field(max_length=1000)]] = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict)
     serving: ServingOptionsModel = ServingOptionsModel()
     budget: BudgetModel = BudgetModel()
     objective: Objective = "step"
-    trials: Annotated[int, Field(ge=1, le=10_000)] = 24
-    holdout_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.3
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    trials: Trials = 24
+    holdout_share: HoldoutShare = 0.3
+    seed: Seed = 0
+    priority: Priority = 0
 
     @model_validator(mode="after")
     def _model_when_measuring(self) -> Self:
         if (self.profile == MEASURE) != (self.model is not None):
             raise ValueError('`model` goes with profile "measure", and with that only')
         return self
+
+
+class SweepCreate(SweepWish):
+    """A tuning job. Nobody works on it before `start_at`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "trace_id": "24abd41820d1",
+                    "engine": "vllm@0.33.0",
+                    "profile": "h200-llama-3.1-8b",
+                    "options": {"max_num_seqs": "512"},
+                    "serving": {"load": 2.0},
+                    "budget": {"regret": 0.1, "max_length": 16},
+                    "trials": 24,
+                }
+            ]
+        }
+    )
+
+    trace_id: ShortText
+    start_at: AwareDatetime | None = None
+
+
+class SweepClone(Request):
+    """What a new job shall have otherwise than the one it is made from."""
+
+    trace_id: ShortText | None = None
+    engine: EngineSpec | None = None
+    profile: ProfileRef | None = None
+    model: ShortText | None = None
+    options: Options | None = None
+    serving: ServingOptionsModel | None = None
+    budget: BudgetModel | None = None
+    objective: Objective | None = None
+    trials: Trials | None = None
+    holdout_share: HoldoutShare | None = None
+    seed: Seed | None = None
+    priority: Priority | None = None
+    start_at: AwareDatetime | None = None
 
 
 class SweepModel(Answer):
@@ -67,6 +118,10 @@ class SweepModel(Answer):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    priority: int = 0
+    owner: str | None = None
+    start_at: datetime | None = None
+    schedule_id: str | None = None
 
 
 class SweepsModel(Answer):

@@ -35,6 +35,9 @@ def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> No
         CaptuneError: why there is no recommendation.
     """
     sweep = store.sweeps.get(claim.sweep_id)
+    if sweep.kind == "measure":
+        _measure(store, claim, sweep, should_stop)
+        return
     store.queue.progress(claim, "reading the trace")
     request = tune_request(store, sweep, lambda phase: store.queue.progress(claim, phase), should_stop)
     if should_stop():
@@ -67,6 +70,13 @@ def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> No
         on_trial(trial)
     model = RecommendationModel.from_domain(recommendation, engine=request.engine.spec, options=request.raw_options)
     store.queue.complete(claim, model.document(), model.verdict)
+
+
+def _measure(store: Store, claim: Claim, job: StoredSweep, should_stop: Callable[[], bool]) -> None:
+    measure_for_sweep(
+        store, job.id, job.model or "", lambda phase: store.queue.progress(claim, phase), should_stop, name=job.profile
+    )
+    store.queue.finish(claim)
 
 
 def tune_request(

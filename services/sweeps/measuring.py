@@ -15,9 +15,15 @@ from workloads.errors import BadUsage
 
 
 def measure_for_sweep(
-    store: Store, sweep_id: str, model: str, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+    store: Store,
+    sweep_id: str,
+    model: str,
+    on_phase: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    *,
+    name: str | None = None,
 ) -> CostProfile:
-    """Measure `model` on this machine's device and keep the profile as `measured-SWEEP`.
+    """Measure `model` on this machine's device and keep the profile as `name`, else as `measured-SWEEP`.
 
     A sweep that is resumed finds that profile and does not measure again.
 
@@ -27,7 +33,7 @@ def measure_for_sweep(
         MeasurementFailed: no size could be measured.
         LeaseLost: the sweep was cancelled or taken over meanwhile.
     """
-    name = f"measured-{sweep_id}"
+    name = name or f"measured-{sweep_id}"
     stored = store.profiles.find(name)
     if stored is not None:
         return parse_profile(stored.document, file=name)

@@ -15,7 +15,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
@@ -25,12 +27,17 @@ from db.records import Claim
 from db.store import Store
 from services.logs import log_to_stderr
 from services.settings import Settings
+from services.sweeps.asking import scheduled_sweep
 from services.sweeps.child import GIVEN_BACK
+from services.sweeps.cron import next_time
 from workloads.errors import Unavailable
 
 POLL_S = 0.5
 GRACE_S = 5.0
 """A child that was told to stop (SIGTERM), or whose sweep was cancelled, is killed after this."""
+
+SCHEDULES_EVERY_S = 1.0
+PRUNE_EVERY_S = 3600.0
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +51,21 @@ class Child:
     claim: Claim
     process: subprocess.Popen[bytes]
     stop_at: float | None = None
+
+
+@dataclass(slots=True)
+class Chore:
+    """What a runner does now and then beside its sweeps."""
+
+    name: str
+    every_s: float
+    do: Callable[[], None]
+    next_at_s: float = 0.0
+
+    def do_when_due(self) -> None:
+        if time.monotonic() >= self.next_at_s:
+            self.next_at_s = time.monotonic() + self.every_s
+            self.do()
 
 
 class Runner:
@@ -60,6 +82,10 @@ class Runner:
         self.children: list[Child] = []
         self._store = store
         self._settings = settings
+        self._chores = (
+            Chore("schedules", SCHEDULES_EVERY_S, self._fire_schedules),
+            Chore("retention", PRUNE_EVERY_S, self._prune),
+        )
 
     def run(self) -> None:
         """Claim, start, watch; on `stop` every child gives its sweep back to the queue."""
@@ -96,9 +122,11 @@ class Runner:
         """One look at children and queue; whether a sweep was started."""
         try:
             self.children = [child for child in self.children if self._lives(child)]
+            for chore in self._chores:
+                chore.do_when_due()
             if len(self.children) >= self._settings.sweep_processes:
                 return False
-            claim = self._store.queue.claim(self.owner, self._settings.lease_s)
+            claim = self._store.queue.claim(self.owner, self._settings.lease_s, self._settings.max_running_per_user)
         except (OperationalError, InterfaceError):
             log.warning("the database does not answer; trying again")
             return False
@@ -107,6 +135,18 @@ class Runner:
         log.info("sweep %s started (claim %d)", claim.sweep_id, claim.fence)
         self.children.append(Child(claim, self._start(claim)))
         return True
+
+    def _fire_schedules(self) -> None:
+        queued = self._store.schedules.fire(next_time, scheduled_sweep)
+        if queued:
+            log.info("schedules queued %d sweeps", queued)
+
+    def _prune(self) -> None:
+        removed = self._store.retention.prune(timedelta(days=self._settings.keep_days))
+        if removed.sweeps:
+            log.info(
+                "%d sweeps that ended more than %g days ago were removed", removed.sweeps, self._settings.keep_days
+            )
 
     def _start(self, claim: Claim) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "services.sweeps.child", claim.sweep_id, str(claim.fence), str(os.getpid())]

@@ -1,4 +1,4 @@
-"""Sweeps: start a tuning job, follow it, cancel it."""
+"""Sweeps: start a tuning job, follow it, cancel it, resume it, ask for one like it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import Field
+from starlette.responses import Response
 
-from db.records import NewSweep, StoredSweep
+from db.records import Key, StoredSweep
 from db.store import Store
-from services.api.context import InStore, PageQuery
-from services.catalog import find_profile
+from services.api.context import Context, InContext, InOwner, InStore, PageQuery
+from services.api.keys import IdempotencyKey, key_of, mark
 from services.contract.plain import Request
-from services.contract.sweep import MEASURE, SweepCreate, SweepModel, SweepsModel, SweepState
+from services.contract.sweep import SweepClone, SweepCreate, SweepModel, SweepsModel, SweepState
 from services.contract.trial import TrialsModel
+from services.sweeps.asking import cloned, new_sweep
 from services.views import sweep_view, trial_view
-from tuner.engines.registry import engine as find_engine
 
 router = APIRouter(prefix="/sweeps", tags=["sweeps"])
 
@@ -35,28 +36,19 @@ class TrialsQuery(Request):
 
 
 @router.post("", status_code=201)
-def create(store: InStore, sweep: SweepCreate) -> SweepModel:
+def create(
+    context: InContext, owner: InOwner, response: Response, sweep: SweepCreate, key: IdempotencyKey = None
+) -> SweepModel:
     """Queue a tuning job. What can be checked now is: engine, options, serving, budget, profile, trace."""
-    chosen = find_engine(sweep.engine)
-    chosen.options(sweep.options)
-    sweep.serving.to_domain()
-    sweep.budget.to_domain()
-    if sweep.profile != MEASURE:
-        find_profile(sweep.profile, store, files=False)
-    new = NewSweep(
-        trace_id=sweep.trace_id,
-        engine=chosen.spec,
-        profile=sweep.profile,
-        options=sweep.options,
-        serving=sweep.serving.model_dump(mode="json"),
-        budget=sweep.budget.model_dump(mode="json"),
-        objective=sweep.objective,
-        model=sweep.model,
-        trials=sweep.trials,
-        seed=sweep.seed,
-        holdout_share=sweep.holdout_share,
-    )
-    return sweep_view(store.sweeps.create(new))
+    return _queued(context, owner, response, sweep, key_of(key, owner, "sweep", sweep))
+
+
+def _queued(context: Context, owner: str | None, response: Response, sweep: SweepCreate, key: Key | None) -> SweepModel:
+    new = new_sweep(context.store, sweep, owner)
+    stored, replayed = context.store.sweeps.create_once(new, key, most_queued=context.settings.max_queued_per_user)
+    mark(response, replayed)
+    response.headers["Location"] = f"/api/v1/sweeps/{stored.id}"
+    return _view(context.store, stored)
 
 
 @router.get("")
@@ -69,7 +61,7 @@ def list_sweeps(store: InStore, query: Annotated[SweepsQuery, Query()]) -> Sweep
 @router.get("/{sweep_id}")
 def show(store: InStore, sweep_id: str) -> SweepModel:
     """One sweep as it stands."""
-    return _view(store, store.sweeps.get(sweep_id))
+    return _view(store, store.sweeps.get(sweep_id, "tune"))
 
 
 @router.get("/{sweep_id}/trials")
@@ -83,7 +75,30 @@ def trials(store: InStore, sweep_id: str, query: Annotated[TrialsQuery, Query()]
 @router.post("/{sweep_id}/cancel")
 def cancel(store: InStore, sweep_id: str) -> SweepModel:
     """End a sweep now; what it recorded stays."""
+    store.sweeps.get(sweep_id, "tune")
     return _view(store, store.sweeps.cancel(sweep_id))
+
+
+@router.post("/{sweep_id}/resume")
+def resume(store: InStore, sweep_id: str) -> SweepModel:
+    """Queue a failed or cancelled sweep again; it goes on after the trials that it has recorded."""
+    store.sweeps.get(sweep_id, "tune")
+    return _view(store, store.sweeps.resume(sweep_id))
+
+
+@router.post("/{sweep_id}/clone", status_code=201)
+def clone(
+    context: InContext,
+    owner: InOwner,
+    response: Response,
+    sweep_id: str,
+    change: SweepClone | None = None,
+    key: IdempotencyKey = None,
+) -> SweepModel:
+    """Queue a new sweep that asks for the same, but for what the body says otherwise."""
+    stored = context.store.sweeps.get(sweep_id, "tune")
+    sweep = cloned(stored, change or SweepClone())
+    return _queued(context, owner, response, sweep, key_of(key, owner, f"clone {sweep_id}", sweep))
 
 
 def _view(store: Store, sweep: StoredSweep) -> SweepModel:

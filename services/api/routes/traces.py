@@ -9,14 +9,16 @@ from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, File, Form, Query, UploadFile
+from starlette.responses import Response
 
 from db.store import Store
-from services.api.context import Context, InContext, InPage, InStore
+from services.api.context import Context, InContext, InOwner, InPage, InStore
+from services.api.keys import IdempotencyKey, key_of, mark
 from services.api.reading import ReadLimits, read_in_child
 from services.api.workload import WorkloadQuery, choose_engine, given_lists, observe_query, raw_options
 from services.contract.audit import AuditModel
 from services.contract.histogram import HistogramModel
-from services.contract.trace import TraceModel, TracesModel, summary_of
+from services.contract.trace import TraceChange, TraceModel, TracesModel, summary_of
 from services.views import trace_view
 from tuner.audit import audit, engine_of, options_of
 from tuner.engines.registry import engine as find_engine
@@ -30,12 +32,19 @@ InWorkload = Annotated[WorkloadQuery, Query()]
 @router.post("", status_code=201)
 async def upload(
     context: InContext,
+    owner: InOwner,
+    response: Response,
     file: Annotated[UploadFile, File(description="A request trace, an engine log or a size,count histogram")],
     name: Annotated[str | None, Form(max_length=300)] = None,
+    key: IdempotencyKey = None,
 ) -> TraceModel:
     """Store a recorded file. Only its normalised columns are kept; the same columns twice are the same trace."""
     shown = name or _file_name(file.filename)
-    return await to_thread.run_sync(_store_upload, context, file, shown, limiter=context.reads)
+    trace = await to_thread.run_sync(_store_upload, context, file, shown, limiter=context.reads)
+    asked = key_of(key, owner, "trace", {"id": trace.id})
+    if asked is not None and trace.id is not None:
+        mark(response, await to_thread.run_sync(context.store.idempotency.remember, asked, trace.id))
+    return trace
 
 
 def _store_upload(context: Context, file: UploadFile, name: str) -> TraceModel:
@@ -63,6 +72,12 @@ def list_traces(store: InStore, page: InPage) -> TracesModel:
 def show(store: InStore, trace_id: str) -> TraceModel:
     """One trace with its summary."""
     return trace_view(store.traces.get(trace_id), summary_of(store.traces.load(trace_id)))
+
+
+@router.patch("/{trace_id}")
+def rename(store: InStore, trace_id: str, change: TraceChange) -> TraceModel:
+    """Give a trace another name; its content, and so its id, stays."""
+    return trace_view(store.traces.rename(trace_id, change.name))
 
 
 @router.delete("/{trace_id}", status_code=204)

@@ -13,21 +13,26 @@ from workloads.arrays import F64
 def plan_points(
     sizes: Sequence[int], contexts: Sequence[int], *, bytes_per_token: int, budget_bytes: float
 ) -> list[tuple[int, int]]:
-    """(context_tokens, bucket) pairs to measure: per context the largest size whose KV cache fits, and the size
-    nearest to a third of it. Contexts that do not fit even at the smallest size are left out."""
+    """(context_tokens, bucket) pairs to measure: per context the largest size whose KV cache fits, and the sizes
+    nearest to a third and a ninth of it. Contexts that do not fit even at the smallest size are left out."""
     points = []
     for context in contexts:
         fitting = [size for size in sizes if size * (context + 16) * bytes_per_token <= budget_bytes]
         if not fitting:
             continue
         largest = max(fitting)
-        smaller = min(fitting, key=lambda size: abs(size - largest / 3))
-        points += [(context, size) for size in dict.fromkeys((largest, smaller))]
+        buckets = dict.fromkeys(_nearest(fitting, largest / part) for part in (1, 3, 9))
+        points += [(context, size) for size in buckets]
     return points
 
 
+def _nearest(sizes: Sequence[int], wanted: float) -> int:
+    return min(sizes, key=lambda size: abs(size - wanted))
+
+
 def fit(bucket_ms: Mapping[int, float], measured: Sequence[tuple[int, int, int, float]]) -> StepModel:
-    """Least squares for a and h, neither below 0.
+    """Least squares for a and h, neither below 0, over residuals as shares of the measured step: what a promise of
+    some per cent is about, and what keeps the longest steps from deciding alone.
 
     Args:
         bucket_ms: g of every bucket concerned.
@@ -36,7 +41,8 @@ def fit(bucket_ms: Mapping[int, float], measured: Sequence[tuple[int, int, int, 
     mtokens = np.array([rows * context * 1e-6 for _, rows, context, _ in measured])
     rows = np.array([float(rows) for _, rows, _, _ in measured])
     extra_ms = np.array([ms - bucket_ms[bucket] for bucket, _, _, ms in measured])
-    a, h = _not_negative(np.column_stack((mtokens, rows)), extra_ms)
+    step_ms = np.array([ms for *_, ms in measured])
+    a, h = _not_negative(np.column_stack((mtokens, rows)) / step_ms[:, None], extra_ms / step_ms)
     residual_ms = extra_ms - a * mtokens - h * rows
     points = tuple(
         StepModelPoint(bucket, n, context, ms, float(extra), float(residual))

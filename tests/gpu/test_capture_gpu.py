@@ -8,10 +8,12 @@ from typing import ClassVar
 import pytest
 import torch
 
-from services.capture.attention.choose import choose_attention
+from services.capture.attention.choose import agrees, choose_attention
 from services.capture.attention.flash import FlashAttention
-from services.capture.pool import capture_list, measure
+from services.capture.attention.flashinfer import FlashinferAttention, flashinfer_supported
+from services.capture.pool import capture_list, measure, replay_lists
 from services.capture.readings import Progress
+from services.capture.replay_job import ReplayJob, ReplayStep, ReplayWindow, plain_list
 from services.capture.spec import MeasureSpec
 from services.capture.strategies.full import CudaGraphStrategy
 from tests.services.capture.programs import StrategyConformance, decode_step
@@ -55,8 +57,23 @@ class TestFull(StrategyConformance):
 
 def test_the_length_aware_attention_is_used_for_the_public_shapes() -> None:
     for name in ("llama-3.1-8b", "qwen3-0.6b"):
-        backend = choose_attention(load_config(name), torch.bfloat16, torch.device("cuda"))
+        backend = choose_attention(load_config(name), torch.bfloat16, torch.device("cuda"), "flash")
         assert backend is FlashAttention
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_flash_reads_rows_where_they_are(packed: bool) -> None:
+    assert agrees(FlashAttention, load_config("qwen3-0.6b"), torch.bfloat16, torch.device("cuda"), packed=packed)
+
+
+@pytest.mark.filterwarnings("default")  # flashinfer warns while it is imported and compiled
+@pytest.mark.parametrize("packed", [False, True])
+def test_flashinfer_reads_pages_where_they_are(packed: bool) -> None:
+    config, device = load_config("qwen3-0.6b"), torch.device("cuda")
+    if not flashinfer_supported(config, torch.bfloat16, device):
+        pytest.skip("flashinfer is not installed")
+    assert agrees(FlashinferAttention, config, torch.bfloat16, device, packed=packed)
+    assert choose_attention(config, torch.bfloat16, device) is FlashinferAttention
 
 
 @pytest.mark.parametrize("use_ray", [False, True])
@@ -88,3 +105,15 @@ def test_a_list_in_a_fresh_worker_leaves_nothing_here() -> None:
     report = capture_list(SPEC, (48, 3))
     assert set(report.step_ms()) == {3, 48}
     assert report.pool_mib + sum(report.marginal_mib.values()) > 0
+
+
+def test_a_list_is_replayed_on_ragged_steps_through_its_graphs() -> None:
+    steps = (ReplayStep(1, 300), ReplayStep(7, 2000), ReplayStep(40, 9000, 3.0), ReplayStep(70, 700))
+    job = ReplayJob(SPEC, (plain_list("one", (1, 8, 64)),), (ReplayWindow("w", steps),), repeats=2)
+    report = replay_lists(job)
+    (pair,) = report.pairs
+    assert list(report.size_s) == [64, 8, 1] and report.failures == () and report.memory_mib > 0
+    assert pair.hit_rate == pytest.approx(5 / 6) and pair.mean_step_ms is not None
+    eager = next(case for case in report.cases if case.bucket == 0)
+    graphs = [case for case in report.cases if case.bucket]
+    assert all(case.step_ms < eager.step_ms for case in graphs), "a tiny model is bound by launches"

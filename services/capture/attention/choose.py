@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from subprocess import SubprocessError
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 PROBE_LENGTHS = (1, 7, 33, 64)
 _FAST = ((FlashinferAttention, flashinfer_supported), (FlashAttention, flash_supported))
+# Refused, another signature than ours, or no way to compile it here.
+_UNUSABLE = (RuntimeError, TypeError, ValueError, AttributeError, OSError, ImportError, SubprocessError)
 _SHORT: dict[type[DecodeAttention], str] = {FlashinferAttention: "flashinfer", FlashAttention: "flash"}
 
 
@@ -54,7 +57,7 @@ def agrees(
     """Whether a backend computes what the dense one does."""
     try:
         own = _probe(backend, config, dtype, device, packed=packed)
-    except (RuntimeError, TypeError, ValueError, OSError, ImportError) as error:  # refused, or cannot be compiled here
+    except _UNUSABLE as error:
         logger.warning("%s is not used: %s", backend.name, (str(error).splitlines() or [type(error).__name__])[0])
         return False
     return torch.allclose(own, _probe(DenseAttention, config, dtype, device), atol=3e-2, rtol=3e-2)

@@ -29,12 +29,13 @@ def test_no_noise_makes_a_term_negative_and_no_other_pair_is_better(noise: list[
     assert model.attention_ms_per_mtoken >= 0 and model.row_ms >= 0
     mtokens = np.array([n * c * 1e-6 for _, n, c in POINTS])
     rows = np.array([float(n) for _, n, _ in POINTS])
+    step_ms = np.array([ms for *_, ms in measured])
 
     def loss(a: float, h: float) -> float:
-        return float(np.square(np.array(noise) - a * mtokens - h * rows).sum())
+        return float(np.square((np.array(noise) - a * mtokens - h * rows) / step_ms).sum())
 
     best = loss(model.attention_ms_per_mtoken, model.row_ms)
-    assert best == pytest.approx(sum(point.residual_ms**2 for point in model.points), abs=1e-9)
+    assert best == pytest.approx(sum((point.residual_ms / point.step_ms) ** 2 for point in model.points), abs=1e-9)
     for a in np.linspace(0, 20, 9):
         for h in np.linspace(0, 0.05, 9):
             assert best <= loss(a, h) + 1e-9

@@ -1,0 +1,84 @@
+"""Measured beside predicted: what a replay showed and what the profile had said of the same lists and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.capture.replay_job import ReplayJob, ReplayReport
+from tuner.cost_profile import FamilyCost
+from tuner.step_cost import capture_cost
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One list on one window. `error` is predicted / measured - 1."""
+
+    list_name: str
+    window: str
+    predicted_ms: float
+    measured_ms: float
+
+    @property
+    def error(self) -> float:
+        return self.predicted_ms / self.measured_ms - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Shares: the median and the 95th percentile of absolute errors, and the mean error with its sign."""
+
+    pairs: int
+    median: float
+    p95: float
+    bias: float
+
+    @classmethod
+    def of(cls, errors: Sequence[float]) -> Spread:
+        absolute = np.abs(errors)
+        return cls(len(errors), float(np.median(absolute)), float(np.percentile(absolute, 95)), float(np.mean(errors)))
+
+
+def compare(job: ReplayJob, report: ReplayReport, cost: FamilyCost) -> list[Compared]:
+    """Every measured pair beside its prediction, on the KV tokens that were really attended to. Pairs that need a
+    fallback time which the profile does not know are left out."""
+    kv_tokens: dict[tuple[int, int], list[int]] = {}
+    for case in report.cases:
+        kv_tokens.setdefault((case.rows, case.bucket), []).append(case.kv_tokens)
+    found = []
+    windows = {window.name: window for window in job.windows}
+    lists = {item.name: item for item in job.lists}
+    for pair in report.pairs:
+        if pair.mean_step_ms is None:
+            continue
+        steps = windows[pair.window].steps
+        rows = np.array([step.rows for step in steps], dtype=np.int64)
+        bucket = lists[pair.list_name].dispatch.bucket_of(rows)
+        kv = np.array(
+            [
+                min(kv_tokens[step.rows, int(at)], key=lambda tokens: abs(tokens - step.kv_tokens))
+                for step, at in zip(steps, bucket, strict=True)
+            ]
+        )
+        g = np.where(bucket > 0, cost.bucket_ms_at(np.maximum(bucket, 1)), cost.fallback_ms_at(rows))
+        ms = g + cost.attention_ms_per_mtoken * 1e-6 * kv + cost.row_ms * rows
+        weight = np.array([step.weight for step in steps])
+        predicted_ms = float(weight @ ms / weight.sum())
+        if np.isfinite(predicted_ms):
+            found.append(Compared(pair.list_name, pair.window, predicted_ms, pair.mean_step_ms))
+    return found
+
+
+def compare_capture(sizes: Sequence[int], report: ReplayReport, cost: FamilyCost) -> Mapping[str, float | None]:
+    """Capture seconds and MiB of a list that was captured alone, beside what the profile says of it."""
+    seconds, mib = capture_cost(cost, tuple(sorted(sizes)))
+    return {
+        "predicted_s": seconds,
+        "measured_s": report.capture_s,
+        "error_s": None if seconds is None else seconds / report.capture_s - 1,
+        "predicted_mib": mib,
+        "measured_mib": report.memory_mib,
+        "error_mib": None if mib is None or report.memory_mib <= 0 else mib / report.memory_mib - 1,
+    }

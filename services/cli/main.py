@@ -21,6 +21,7 @@ COMMANDS = (
     "solve",
     "tune",
     "profile",
+    "verify",
     "export",
     "lint",
     "serve",

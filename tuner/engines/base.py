@@ -191,4 +191,4 @@ class Engine(ABC):
         own share (`gpu_memory_utilization`, `mem_fraction_static`, `free_gpu_memory_fraction`).
         """
         known: int | None = self.limits(options).kv_tokens
-        return KvTokens(known, False, f"{self.name} sizes its KV cache before and apart from graphs.", "")
+        return KvTokens(known, False, f"No rule of {self.name} is known here: its KV cache is taken as given.", "")

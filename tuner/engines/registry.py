@@ -6,12 +6,29 @@ from packaging.version import InvalidVersion, Version
 
 from tuner.engines.base import Engine
 from tuner.engines.sglang.engine import Sglang
+from tuner.engines.small.lightllm import Lightllm
+from tuner.engines.small.lmdeploy import Lmdeploy
+from tuner.engines.small.mini_sglang import MiniSglang
+from tuner.engines.small.nano_vllm import NanoVllm
+from tuner.engines.small.tgi import Tgi
+from tuner.engines.small.vllm_ascend import VllmAscend
+from tuner.engines.small.vllm_gaudi import VllmGaudi
 from tuner.engines.tensorrt_llm.engine import TensorrtLlm
 from tuner.engines.vllm.engine import Vllm
 from workloads.errors import BadUsage
 
-_ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (Vllm, Sglang, TensorrtLlm)}
-_ALIASES = {"trtllm": "tensorrt-llm", "tensorrt_llm": "tensorrt-llm", "trt-llm": "tensorrt-llm"}
+_KINDS = (Vllm, Sglang, TensorrtLlm, Lmdeploy, Tgi, VllmAscend, VllmGaudi, MiniSglang, NanoVllm, Lightllm)
+_ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in _KINDS}
+_ALIASES = {
+    "trtllm": "tensorrt-llm",
+    "tensorrt_llm": "tensorrt-llm",
+    "trt-llm": "tensorrt-llm",
+    "text-generation-inference": "tgi",
+    "minisgl": "mini-sglang",
+    "nanovllm": "nano-vllm",
+    "ascend": "vllm-ascend",
+    "gaudi": "vllm-gaudi",
+}
 
 ENGINE_NAMES: tuple[str, ...] = tuple(_ENGINES)
 

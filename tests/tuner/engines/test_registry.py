@@ -9,7 +9,8 @@ from workloads.errors import BadUsage
 
 
 def test_names_and_aliases_lead_to_the_same_engine() -> None:
-    assert ENGINE_NAMES == ("vllm", "sglang", "tensorrt-llm")
+    small = ("lmdeploy", "tgi", "vllm-ascend", "vllm-gaudi", "mini-sglang", "nano-vllm", "lightllm")
+    assert ("vllm", "sglang", "tensorrt-llm", *small) == ENGINE_NAMES
     for alias in ("trtllm@1.3", "tensorrt_llm@1.3", "TensorRT-LLM@1.3", "tensorrt-llm"):
         assert engine(alias).spec == "tensorrt-llm@1.3"
     assert engine("vllm").spec == f"vllm@{latest('vllm')}" == "vllm@0.33.0"

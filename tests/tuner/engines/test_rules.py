@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,10 +51,35 @@ def _tensorrt_llm(draw: st.DrawFn) -> dict[str, str]:
     }
 
 
+def _small(*names: str) -> Callable[[st.DrawFn], dict[str, str]]:
+    return lambda draw: {name: str(draw(st.integers(1, 300))) for name in names}
+
+
+def _ascend(draw: st.DrawFn) -> dict[str, str]:
+    slots = {"graph_slots": str(draw(st.integers(1, 20)))} if draw(st.booleans()) else {}
+    tp = {"tensor_parallel_size": "4", "flashcomm": str(draw(st.booleans()))}
+    return {**_vllm(draw), **slots, **tp, "cudagraph_mode": "FULL_AND_PIECEWISE", "num_speculative_tokens": "0"}
+
+
+OPTIONS: dict[str, Callable[[st.DrawFn], dict[str, str]]] = {
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "tensorrt-llm": _tensorrt_llm,
+    "lmdeploy": _small("max_batch_size"),
+    "tgi": _small("max_batch_size"),
+    "vllm-ascend": _ascend,
+    "vllm-gaudi": _small("max_num_seqs"),
+    "mini-sglang": _small("max_running_requests"),
+    "nano-vllm": _small("max_num_seqs"),
+    "lightllm": _small("running_max_req_size"),
+}
+TAKES_NO_LIST = ("nano-vllm", "lightllm")
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     name = draw(st.sampled_from(ENGINE_NAMES))
-    raw = {"vllm": _vllm, "sglang": _sglang, "tensorrt-llm": _tensorrt_llm}[name](draw)
+    raw = OPTIONS[name](draw)
     chosen = engine(name)
     return chosen, raw, draw(st.fixed_dictionaries({}, optional={key: SIZES for key in chosen.list_names}))
 
@@ -76,12 +103,12 @@ def options_cap(chosen: Engine, options: object) -> int:
     """Largest FULL decode size; vLLM's FULL mode serves mixed steps with the same graphs, so it has none."""
     if chosen.name == "vllm" and getattr(options, "mode", "") == "FULL":
         return 0
-    most: int = {
-        "vllm": lambda o: o.max_num_seqs * o.query_tokens,
-        "sglang": lambda o: chosen.allowed(o).largest,
-        "tensorrt-llm": lambda o: o.largest,
-    }[chosen.name](options)
-    return most
+    if chosen.name in ("tgi", "mini-sglang", "lightllm"):  # they capture what is asked for, however large
+        return 0
+    if chosen.name in ("vllm", "vllm-ascend"):
+        most: int = options.max_num_seqs * options.query_tokens  # type: ignore[attr-defined]
+        return most
+    return chosen.allowed(options).largest
 
 
 @settings(max_examples=300, deadline=None)
@@ -90,7 +117,7 @@ def test_asking_for_what_is_captured_changes_nothing(case: Case) -> None:
     chosen, raw, lists = case
     options = chosen.options(raw)
     first = chosen.effective(lists, options)
-    if first.refused is not None:
+    if first.refused is not None or (chosen.name in TAKES_NO_LIST and not lists.get("decode")):
         return
     again = {}
     for name in chosen.list_names:
@@ -127,12 +154,14 @@ def test_a_list_within_the_allowed_sizes_is_captured_as_asked(case: Case, data: 
     """What the solver relies on."""
     chosen, raw, _ = case
     options = chosen.options(raw)
+    if chosen.name in TAKES_NO_LIST:
+        return
     allowed = chosen.allowed(options)
     grid = range(allowed.multiple_of, allowed.largest + 1, allowed.multiple_of)
     if not grid or chosen.decode_family not in chosen.effective({}, options).families:
         return
     picked = data.draw(st.sets(st.sampled_from(list(grid)), min_size=1, max_size=8))
-    sizes = tuple(sorted(picked | set(allowed.required)))
+    sizes = tuple(sorted(picked | set(allowed.required)))[-(allowed.max_length or 99) :]
     effective = chosen.effective({chosen.list_names[0]: sizes}, options)
     assert effective.refused is None
     assert effective.families[chosen.decode_family] == sizes

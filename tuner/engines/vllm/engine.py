@@ -98,7 +98,7 @@ class Vllm(Engine):
         resolved = normalise.resolve(asked, options, self.version)
         if resolved.refused is not None:
             raise BadUsage(f"vLLM would not start with this list: {resolved.refused}", field="capture")
-        return export.write(resolved.sizes, options, self.version, provenance)
+        return export.write(resolved.sizes, options, self.version, provenance, self.name, self.options)
 
     def step_tokens_per_request(self, options: Any) -> int:
         tokens: int = options.query_tokens

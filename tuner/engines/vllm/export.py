@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from packaging.version import Version
 
 from tuner.engines import deploy
@@ -48,10 +50,17 @@ def settings(sizes: tuple[int, ...], version: Version) -> deploy.Settings:
     return deploy.Settings("vllm", (argument,), {}, "vllm.yaml", f"{key}: {value}\n", ("--config", "{path}"), helm)
 
 
-def write(sizes: tuple[int, ...], options: VllmOptions, version: Version, provenance: Provenance) -> Export:
+def write(
+    sizes: tuple[int, ...],
+    options: VllmOptions,
+    version: Version,
+    provenance: Provenance,
+    name: str = "vllm",
+    read: Callable[[Mapping[str, str]], VllmOptions] | None = None,
+) -> Export:
     """Arguments that capture exactly `sizes` (already normalised)."""
     always = ["max_num_seqs", "max_num_batched_tokens"]
-    head = header("vllm", version, provenance, assumed(options, lambda raw: parse(raw, version), always))
+    head = header(name, version, provenance, assumed(options, read or (lambda raw: parse(raw, version)), always))
     made = settings(sizes, version)
     note = _NO_MIXING if facts.LIST_FLAG.known_in(version) else ""
     # Either the arguments or the YAML file, never both: the deployment files carry the arguments.

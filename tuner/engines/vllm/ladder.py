@@ -31,7 +31,7 @@ def default_list(options: VllmOptions, version: Version) -> tuple[int, ...]:
 def widest(options: VllmOptions, version: Version) -> int:
     """Where the default list ends before the token budget is looked at."""
     q = options.query_tokens if facts.QUERY_SCALED.holds(version) else 1
-    return min(options.max_num_seqs * q * 2, cap(options, version))
+    return min(options.max_num_seqs * q * options.ladder_factor, cap(options, version))
 
 
 def cap(options: VllmOptions, version: Version) -> int:

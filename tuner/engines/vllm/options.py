@@ -115,6 +115,11 @@ class VllmOptions:
         return 1024 if arch_number(self.gpu_arch) // 10 == 10 else 512
 
     @property
+    def ladder_factor(self) -> int:
+        """The default list ends at this many times the largest decode step."""
+        return 2
+
+    @property
     def mode(self) -> CudagraphMode:
         return "NONE" if self.enforce_eager else self.cudagraph_mode
 
@@ -128,13 +133,16 @@ class VllmOptions:
         return None if blocks is None else blocks * self.block_size
 
 
-def parse(raw: Mapping[str, str], version: Version) -> VllmOptions:
-    """Options from `--set` pairs.
+def parse(
+    raw: Mapping[str, str], version: Version, kind: type[VllmOptions] | None = None, name: str = "vllm"
+) -> VllmOptions:
+    """Options from `--set` pairs; a plug-in of vLLM has a `kind` of its own.
 
     Raises:
         BadUsage: an unknown key, or a value that vLLM refuses.
     """
-    given = read_pairs(VllmOptions, raw, engine="vllm", aliases=ALIASES)
+    made = kind or VllmOptions
+    given = read_pairs(made, raw, engine=name, aliases=ALIASES)
     given.setdefault("use_v2_model_runner", facts.V2_RUNNER.holds(version))
     given.setdefault("gpu_memory_utilization", 0.92 if facts.ESTIMATE.holds(version) else 0.9)
     given.setdefault("cudagraph_mode", "FULL_AND_PIECEWISE" if facts.FULL_BY_DEFAULT.holds(version) else "PIECEWISE")
@@ -142,7 +150,7 @@ def parse(raw: Mapping[str, str], version: Version) -> VllmOptions:
     given.setdefault("max_num_batched_tokens", tokens)
     # A default is lowered to the token budget; a value that was asked for is not.
     given.setdefault("max_num_seqs", min(seqs, given["max_num_batched_tokens"]))
-    return VllmOptions(**given)
+    return made(**given)
 
 
 def arch_number(gpu_arch: str) -> int:

@@ -6,20 +6,30 @@ from pathlib import Path
 
 import streamlit as st
 
-st.set_page_config(page_title="Captune", page_icon=":material/tune:", layout="wide")
+st.set_page_config(page_title="Captune", page_icon=str(Path(__file__).with_name("favicon.svg")), layout="wide")
 st.logo(str(Path(__file__).with_name("logo.svg")), size="large")
 # Streamlit leaves a hand's breadth above the title.
 st.html("<style>.stMainBlockContainer {padding-top: 3.5rem; padding-bottom: 3rem;}</style>")
 
+
+def _page(name: str, icon: str) -> st.Page:
+    return st.Page(f"pages/{name}.py", title=name.capitalize(), icon=f":material/{icon}:", url_path=name)
+
+
 page = st.navigation(
-    [
-        st.Page("pages/start.py", title="Start", icon=":material/home:", default=True),
-        st.Page("pages/traces.py", title="Traces", icon=":material/upload_file:", url_path="traces"),
-        st.Page("pages/workload.py", title="Workload", icon=":material/bar_chart:", url_path="workload"),
-        st.Page("pages/tune.py", title="Tune", icon=":material/tune:", url_path="tune"),
-        st.Page("pages/sweeps.py", title="Sweeps", icon=":material/list_alt:", url_path="sweeps"),
-        st.Page("pages/result.py", title="Result", icon=":material/verified:", url_path="result"),
-    ]
+    {
+        "": [st.Page("pages/start.py", title="Start", icon=":material/home:", default=True)],
+        "Traffic": [_page("traces", "upload_file"), _page("workload", "bar_chart")],
+        "Decision": [
+            _page("coverage", "stacked_bar_chart"),
+            _page("tune", "tune"),
+            _page("sweeps", "list_alt"),
+            _page("result", "verified"),
+        ],
+        "Evidence": [_page("measurements", "speed"), _page("compare", "compare_arrows")],
+        "Rollout": [_page("export", "ios_share"), _page("fleet", "dns")],
+    },
+    expanded=True,
 )
 st.title("Which capture sizes?" if page.title == "Start" else page.title, anchor=False)
 page.run()

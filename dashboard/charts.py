@@ -1,4 +1,4 @@
-"""Shared figures, placed on a page: one height, no title, the theme of the page, the tool bar's PNG button."""
+"""Shared figures, placed on a page: one height, no title, the theme of the page, downloads as PNG and HTML."""
 
 from __future__ import annotations
 
@@ -14,24 +14,39 @@ from services.contract.trace import FamilyHistogramModel
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_HEIGHT_PX = 340
+HEIGHT_PX = 340
 
 
-def histogram_chart(family: str, histogram: FamilyHistogramModel, lists: Mapping[str, tuple[int, ...]]) -> None:
-    """Steps per size of one family, coloured by what the list of that family makes of them."""
-    figure = histogram_figure(histogram.counts, list_for(family, lists), unit=histogram.unit)
-    _show(figure, f"histogram-{family}", f"Share of steps per size for {family}, by exact hit, padded hit and eager")
+def histogram_chart(
+    family: str,
+    histogram: FamilyHistogramModel,
+    lists: Mapping[str, tuple[int, ...]],
+    *,
+    log: bool = False,
+    step_ms: Mapping[int, float] | None = None,
+) -> None:
+    """Steps per size of one family, coloured by what the list of that family makes of them.
+
+    Args:
+        step_ms: weighs every step by its time; None counts steps.
+    """
+    counts = histogram.counts
+    if step_ms:
+        counts = {size: steps * step_ms.get(size, 0.0) for size, steps in counts.items()}
+    of = "time" if step_ms else "steps"
+    figure = histogram_figure(counts, list_for(family, lists), unit=histogram.unit, log=log, of=of)
+    show(figure, f"histogram-{family}", f"Share of {of} per size for {family}, by exact hit, padded hit and eager")
 
 
 def result_histogram_chart(family: str, counts: Mapping[int, float], sizes: tuple[int, ...], key: str) -> None:
     figure = histogram_figure(counts, sizes)
-    _show(figure, key, f"Share of steps per size for {family} and the captured sizes")
+    show(figure, key, f"Share of steps per size for {family} and the captured sizes")
 
 
 def front_chart(result: RecommendationModel) -> None:
     """Best step time for every list length, with the engine's default and the chosen list."""
     figure = front_figure(result.front, result.default.scorecard, result.scorecard)
-    _show(figure, "front", "Mean step time of the best list of every length, the default and the chosen list as points")
+    show(figure, "front", "Mean step time of the best list of every length, the default and the chosen list as points")
 
 
 def list_for(family: str, lists: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -42,6 +57,23 @@ def list_for(family: str, lists: Mapping[str, tuple[int, ...]]) -> tuple[int, ..
     return next(iter(lists.values()), ())
 
 
-def _show(figure: Figure, key: str, description: str) -> None:
-    figure.update_layout(height=_HEIGHT_PX)
-    st.plotly_chart(figure, key=key, alt=description, config={"displaylogo": False})
+def show(figure: Figure, key: str, description: str, *, height_px: int = HEIGHT_PX) -> None:
+    """Place a figure. The camera of its tool bar saves a PNG; the button below saves a page of its own."""
+    figure.update_layout(height=height_px)
+    config = {
+        "displaylogo": False,
+        "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+        "toImageButtonOptions": {"format": "png", "filename": f"captune-{key}", "scale": 2},
+    }
+    st.plotly_chart(figure, key=key, alt=description, config=config)
+    st.download_button(
+        "Plot as HTML",
+        lambda: figure.to_html(include_plotlyjs=True, config=config).encode(),
+        file_name=f"captune-{key}.html",
+        mime="text/html",
+        key=f"html-{key}",
+        icon=":material/download:",
+        type="tertiary",
+        on_click="ignore",
+        help=f"{description}. The camera above the plot saves it as PNG.",
+    )

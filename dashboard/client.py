@@ -10,16 +10,20 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from services.contract.audit import AuditModel
+from services.contract.coverage import CoverageModel, FrontModel, ScoreRequest, SolveRequest
 from services.contract.engine import EnginesModel
 from services.contract.error import ErrorModel
 from services.contract.export import ExportModel
 from services.contract.histogram import HistogramModel
 from services.contract.lint import LintModel
-from services.contract.profile import ProfilesModel, ProfileSummary
+from services.contract.profile import ProfileModel, ProfilesModel
 from services.contract.recommendation import RecommendationModel
+from services.contract.schedule import SchedulesModel
+from services.contract.shape import ShapeModel
 from services.contract.sweep import SweepCreate, SweepModel, SweepsModel
 from services.contract.trace import TraceModel, TracesModel
-from services.contract.trial import TrialsModel
+from services.contract.trial import ImportanceModel, TrialsModel
+from services.contract.worker import WorkersModel
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 _TIMEOUT = httpx.Timeout(60.0, connect=5.0)
@@ -70,6 +74,18 @@ class Client:
     def delete_trace(self, trace_id: str) -> None:
         self._send("DELETE", f"/traces/{trace_id}")
 
+    def rename_trace(self, trace_id: str, name: str) -> TraceModel:
+        return _parsed(self._send("PATCH", f"/traces/{trace_id}", json={"name": name}), TraceModel)
+
+    def shape(self, trace_id: str, query: Mapping[str, Any]) -> ShapeModel:
+        return self._get(f"/traces/{trace_id}/shape", ShapeModel, query)
+
+    def score(self, request: ScoreRequest) -> CoverageModel:
+        return _parsed(self._send("POST", "/score", json=request.model_dump(mode="json")), CoverageModel)
+
+    def solve(self, request: SolveRequest) -> FrontModel:
+        return _parsed(self._send("POST", "/solve", json=request.model_dump(mode="json")), FrontModel)
+
     def histogram(self, trace_id: str, query: Mapping[str, Any]) -> HistogramModel:
         return self._get(f"/traces/{trace_id}/histogram", HistogramModel, query)
 
@@ -79,8 +95,8 @@ class Client:
     def profiles(self) -> ProfilesModel:
         return self._get("/profiles", ProfilesModel)
 
-    def profile(self, ref: str) -> ProfileSummary:
-        return self._get(f"/profiles/{ref}", ProfileSummary)
+    def profile(self, ref: str) -> ProfileModel:
+        return self._get(f"/profiles/{ref}", ProfileModel)
 
     def engines(self) -> EnginesModel:
         return self._get("/engines", EnginesModel)
@@ -94,8 +110,20 @@ class Client:
     def sweep(self, sweep_id: str) -> SweepModel:
         return self._get(f"/sweeps/{sweep_id}", SweepModel)
 
-    def trials(self, sweep_id: str, after: int = -1) -> TrialsModel:
-        return self._get(f"/sweeps/{sweep_id}/trials", TrialsModel, {"after": after})
+    def trials(self, sweep_id: str, after: int = -1, limit: int = 500) -> TrialsModel:
+        return self._get(f"/sweeps/{sweep_id}/trials", TrialsModel, {"after": after, "limit": limit})
+
+    def importance(self, sweep_id: str) -> ImportanceModel:
+        return self._get(f"/sweeps/{sweep_id}/importance", ImportanceModel)
+
+    def resume_sweep(self, sweep_id: str) -> SweepModel:
+        return _parsed(self._send("POST", f"/sweeps/{sweep_id}/resume"), SweepModel)
+
+    def workers(self) -> WorkersModel:
+        return self._get("/workers", WorkersModel)
+
+    def schedules(self) -> SchedulesModel:
+        return self._get("/schedules", SchedulesModel, {"limit": 100})
 
     def cancel_sweep(self, sweep_id: str) -> SweepModel:
         return _parsed(self._send("POST", f"/sweeps/{sweep_id}/cancel"), SweepModel)
@@ -103,15 +131,20 @@ class Client:
     def recommendation(self, recommendation_id: str) -> RecommendationModel:
         return self._get(f"/recommendations/{recommendation_id}", RecommendationModel)
 
-    def export(self, recommendation_id: str, engine: str) -> ExportModel:
-        return self._get(f"/recommendations/{recommendation_id}/export", ExportModel, {"engine": engine})
+    def export(self, recommendation_id: str, engine: str, options: Mapping[str, str] | None = None) -> ExportModel:
+        query = {"engine": engine, "set": [f"{key}={value}" for key, value in (options or {}).items()] or None}
+        return self._get(f"/recommendations/{recommendation_id}/export", ExportModel, query)
 
-    def lint(self, engine: str, lists: Mapping[str, tuple[int, ...]], options: Mapping[str, str]) -> LintModel:
-        body = {
-            "engine": engine,
-            "lists": {name: list(sizes) for name, sizes in lists.items()},
-            "options": dict(options),
-        }
+    def export_lists(
+        self, engine: str, lists: Mapping[str, tuple[int, ...]], options: Mapping[str, str]
+    ) -> ExportModel:
+        body = {"engine": engine, "lists": _plain(lists), "options": dict(options)}
+        return _parsed(self._send("POST", "/export", json=body), ExportModel)
+
+    def lint(self, engine: str, lists: Mapping[str, tuple[int, ...]] | None, options: Mapping[str, str]) -> LintModel:
+        """What an engine makes of `lists`; None asks for its default."""
+        body: dict[str, Any] = {"engine": engine, "options": dict(options)}
+        body |= {"default": True} if lists is None else {"lists": _plain(lists)}
         return _parsed(self._send("POST", "/lint", json=body), LintModel)
 
     def _get(self, path: str, model: type[M], query: Mapping[str, Any] | None = None) -> M:
@@ -128,6 +161,10 @@ class Client:
         if answer.is_error:
             raise _problem_of(answer)
         return answer
+
+
+def _plain(lists: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {name: list(sizes) for name, sizes in lists.items()}
 
 
 def _problem_of(answer: httpx.Response) -> ApiProblem:

@@ -26,8 +26,9 @@ def card(
     old: float | None,
     *,
     relative: bool = True,
+    base: str = "default",
 ) -> None:
-    """One figure; less is better in every one of them."""
+    """One figure; less is better in every one of them. `base` names what it is compared with."""
     delta = text.change(new, old) if relative else _points(new, old)
     place.metric(
         label,
@@ -35,7 +36,7 @@ def card(
         delta=delta,
         delta_color="off" if delta == "no change" else "inverse",
         delta_arrow="off" if delta == "no change" else "auto",
-        delta_description=f"default {show(old)}",
+        delta_description=f"{base} {show(old)}",
         border=True,
         width=CARD_PX,
     )

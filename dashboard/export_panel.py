@@ -1,17 +1,16 @@
-"""The export: pick an engine, read what it will really capture, copy or download the configuration."""
+"""The configuration of an engine: copy or download it, and read what the engine will really capture."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import streamlit as st
 
 from dashboard import names, text
-from dashboard.state import api, readable_errors
+from dashboard.problems import show_problems
+from dashboard.state import Place, api, readable_errors
 from services.contract.export import ExportModel
-from services.contract.lint import ProblemModel
 from services.contract.recommendation import RecommendationModel
 
 
@@ -24,18 +23,23 @@ def export_panel(result: RecommendationModel) -> None:
         if spec != result.engine:
             st.caption(f"The list was tuned for {names.engine_name(result.engine)}; its rules differ.")
         export = api().export(result.id or "", spec)
-        _configuration(export)
-        _effective(export)
-        for problem in export.lint:
-            _problem(problem)
-        for note in export.notes:
-            st.caption(note)
-        st.markdown(f"**How to see it working.** {export.watch}")
+        show_export(export)
+        show_problems(export.lint)
+
+
+def show_export(export: ExportModel) -> None:
+    """Text, files, requested against effective, notes, and how to see it working."""
+    _configuration(export)
+    _effective(export)
+    for note in export.notes:
+        st.caption(note)
+    st.markdown(f"**How to see it working.** {export.watch}")
 
 
 def _configuration(export: ExportModel) -> None:
     name = names.engine_name(export.engine)
-    language = "yaml" if any(file.endswith((".yaml", ".yml")) for file in export.files) else "bash"
+    arguments = any(line.startswith("--") for line in export.text.splitlines())
+    language = "bash" if arguments else "yaml"
     st.code(export.text, language=language, wrap_lines=True)
     with st.container(horizontal=True):
         st.download_button(
@@ -46,8 +50,11 @@ def _configuration(export: ExportModel) -> None:
             icon=":material/download:",
             on_click="ignore",
         )
-        for file, content in export.files.items():
-            st.download_button(f"Download {file}", content, file_name=file, mime="text/plain", on_click="ignore")
+    if export.files:
+        with st.expander(f"{text.count(len(export.files), 'files')} for deployment"):
+            for file, content in export.files.items():
+                st.download_button(f"Download {file}", content, file_name=file, mime="text/plain", on_click="ignore")
+                st.code(content, wrap_lines=True, height=200 if content.count("\n") > 9 else "content")
 
 
 def _suffix(language: str) -> str:
@@ -62,15 +69,6 @@ def _effective(export: ExportModel) -> None:
     _sizes(right, {names.family_name(name): sizes for name, sizes in export.effective.items()})
 
 
-def _sizes(place: st.delta_generator.DeltaGenerator, lists: Mapping[str, tuple[int, ...]]) -> None:
+def _sizes(place: Place, lists: Mapping[str, tuple[int, ...]]) -> None:
     for name, sizes in lists.items():
         place.markdown(f"{name}, {text.count(len(sizes), 'sizes')}: {text.short_sizes(sizes)}")
-
-
-def _problem(problem: ProblemModel) -> None:
-    show = {"error": st.error, "warning": st.warning, "info": st.info}[problem.severity]
-    show(problem.message if problem.fix is None else f"{problem.message} Instead: {_fix(problem.fix)}")
-
-
-def _fix(fix: Any) -> str:
-    return text.short_sizes(fix) if isinstance(fix, list) and fix else str(fix)

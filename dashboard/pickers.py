@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import names, text
-from dashboard.state import api, choose, chosen, go
+from dashboard.state import api, choose, chosen, go, real, whole
 from services.contract.profile import ProfileSummary
 from services.contract.sweep import SweepModel
 from services.contract.trace import TraceModel
@@ -40,6 +40,32 @@ def trace_label(trace: TraceModel) -> str:
 def sweep_label(sweep: SweepModel) -> str:
     engine = names.engine_name(sweep.engine)
     return f"{sweep.trace_name} · {engine} · load {sweep.serving.load:g} × · {text.ago(sweep.created_at)}"
+
+
+def clone_parameters(sweep: SweepModel) -> dict[str, str]:
+    """The URL parameters that make the Tune page ask for the same sweep again."""
+    serving, budget = sweep.serving, sweep.budget
+    numbers = {
+        "load": serving.load,
+        "engines": serving.engines,
+        "max_running": serving.max_running,
+        "kv_tokens": serving.kv_tokens,
+        "trials": sweep.trials,
+        "holdout": round(100 * sweep.holdout_share),
+        "regret": None if budget.regret is None else round(100 * budget.regret, 6),
+        "max_length": budget.max_length,
+        "max_memory_mib": budget.max_memory_mib,
+        "max_capture_s": budget.max_capture_s,
+    }
+    return {
+        "trace": sweep.trace_id or "",
+        "engine": sweep.engine,
+        "profile": sweep.profile,
+        "set": " ".join(f"{key}={value}" for key, value in sweep.options.items()),
+        "policy": serving.policy or "",
+        "objective": sweep.objective,
+        **{name: "" if value is None else f"{value:g}" for name, value in numbers.items()},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,29 +184,22 @@ def pick_serving() -> ServingChoice:
         key="policy",
         format_func=names.POLICIES.__getitem__,
     )
-    load = middle.number_input(
+    load = real(
+        middle,
         "Load",
+        "load",
         0.01,
         1000.0,
-        _number(chosen("load")),
-        0.5,
-        key="load",
+        1.0,
+        step=0.5,
         help="1 replays the recording as it was; 2 sends requests twice as fast.",
     )
-    engines = right.number_input("Engines", 1, 10_000, 1, key="engines", help="Requests are spread over so many.")
+    engines = whole(right, "Engines", "engines", 1, 10_000, 1, help="Requests are spread over so many.")
     choose("policy", policy)
-    choose("load", f"{load:g}")
     with st.expander("Limits of one engine"):
         first, second = st.columns(2)
-        running = first.number_input("Requests running at once", 1, 100_000, None, placeholder="the engine's default")
-        kv = second.number_input("KV cache, tokens", 1, 2_000_000_000, None, placeholder="unlimited")
-    return ServingChoice(policy, float(load), int(engines), running and int(running), kv and int(kv))
-
-
-def _number(typed: str | None) -> float:
-    """A load of the URL, 1 where it is none."""
-    try:
-        value = float(typed or 1)
-    except ValueError:
-        return 1.0
-    return min(max(value, 0.01), 1000.0) if value == value else 1.0
+        running = whole(
+            first, "Requests running at once", "max_running", 1, 100_000, None, placeholder="the engine's default"
+        )
+        kv = whole(second, "KV cache, tokens", "kv_tokens", 1, 2_000_000_000, None, placeholder="unlimited")
+    return ServingChoice(policy, load or 1.0, engines or 1, running, kv)

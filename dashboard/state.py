@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from dashboard.client import ApiProblem, Client
+
+T = TypeVar("T")
+Place = st.delta_generator.DeltaGenerator
 
 
 @st.cache_resource
@@ -45,5 +49,55 @@ def choose(name: str, value: str | None) -> None:
 def go(page: str, **parameters: str) -> None:
     """Open another page of ours with these URL parameters."""
     for name, value in parameters.items():
-        st.session_state[f"last:{name}"] = value
-    st.switch_page(f"pages/{page}.py", query_params=parameters)
+        st.session_state[f"last:{name}"] = value or None
+    st.switch_page(f"pages/{page}.py", query_params={name: value for name, value in parameters.items() if value})
+
+
+def pick(
+    place: Place,
+    label: str,
+    options: Sequence[T],
+    name: str,
+    *,
+    show: Callable[[T], str] = str,
+    default: int = 0,
+    help: str | None = None,
+) -> T:
+    """A select box whose choice is a URL parameter, by the text of the option."""
+    keys = [str(option) for option in options]
+    wanted = chosen(name)
+    index = keys.index(wanted) if wanted in keys else default
+    picked = place.selectbox(label, options, index=index, key=name, format_func=show, help=help)
+    choose(name, str(picked))
+    return picked if picked is not None else options[index]
+
+
+def real(
+    place: Place, label: str, name: str, low: float, high: float | None, default: float | None, **look: Any
+) -> float | None:
+    """A number field whose value is a URL parameter while it is not the default. `look` goes to `st.number_input`."""
+    value = _bounded(chosen(name), low, high, default)
+    typed: float | None = place.number_input(label, low, high, value, key=name, **look)
+    choose(name, None if typed is None or typed == default else f"{typed:.10g}")
+    return typed
+
+
+def whole(
+    place: Place, label: str, name: str, low: int, high: int | None, default: int | None, **look: Any
+) -> int | None:
+    """`real` for whole numbers."""
+    value = _bounded(chosen(name), low, high, default)
+    typed: int | None = place.number_input(label, low, high, None if value is None else int(value), key=name, **look)
+    choose(name, None if typed is None or typed == default else str(typed))
+    return typed
+
+
+def _bounded(typed: str | None, low: float, high: float | None, default: float | None) -> float | None:
+    """A number of the URL inside the bounds; the default where it is none."""
+    try:
+        value = float(typed) if typed else None
+    except ValueError:
+        value = None
+    if value is None or value != value:
+        return default
+    return max(low, value if high is None else min(value, high))

@@ -35,6 +35,7 @@ def importance(tried: Sequence[tuple[Mapping[str, Any], float]]) -> dict[str, fl
     moved = {name: distribution for name, distribution in space.items() if not distribution.single()}
     if len(usable) < LEAST_TRIALS or not moved:
         return {}
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="minimize")
     for params, value in usable:
         own = {name: params[name] for name in moved}

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import names, text
-from dashboard.charts import front_chart, list_for, result_histogram_chart
+from dashboard import basket, names, text
+from dashboard.charts import list_for, show
+from dashboard.client import ApiProblem
 from dashboard.comparison import cards, holdout_cards
 from dashboard.evidence import basis, evidence_table, verdict_sentence
 from dashboard.export_panel import export_panel
+from dashboard.front_panel import front_panel, over_traffic
+from dashboard.ladders import ladder_table
+from dashboard.pareto_panel import pareto_panel
 from dashboard.pickers import sweep_label
 from dashboard.state import api, choose, chosen, go, readable_errors
+from services.contract.figures_profile import Curve, curve_figure
 from services.contract.recommendation import RecommendationModel
 
 
@@ -22,8 +27,11 @@ def page() -> None:
         result = api().recommendation(identity)
         _verdict(result)
         _reasons(result)
-        _lists(result)
-        _front(result)
+        over_traffic(result)
+        _staircase(result)
+        front_panel(result)
+        ladder_table(result)
+        pareto_panel(result)
         _holdout(result)
         export_panel(result)
         with st.expander("Evidence"):
@@ -51,22 +59,11 @@ def _verdict(result: RecommendationModel) -> None:
     label, colour, icon = names.VERDICTS[result.verdict]
     old, new = result.default.scorecard, result.scorecard
     st.header(verdict_sentence(result), anchor=False)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(label, color=colour, icon=icon)
         st.badge(basis(result), color="gray", icon=":material/fact_check:")
+        basket.add_button("result", result.id or "")
     cards(new, old)
-
-
-def _lists(result: RecommendationModel) -> None:
-    st.subheader("The list over the traffic")
-    for name, sizes in result.lists.items():
-        st.markdown(f"**{name.capitalize()} list, {text.count(len(sizes), 'sizes')}:** {text.short_sizes(sizes)}")
-    for family, counts in result.histogram.items():
-        tuned, default = st.tabs(["Tuned list", "Engine default"])
-        with tuned:
-            result_histogram_chart(family, counts, list_for(family, result.lists), f"tuned-{family}")
-        with default:
-            result_histogram_chart(family, counts, list_for(family, result.default.lists), f"default-{family}")
 
 
 def _reasons(result: RecommendationModel) -> None:
@@ -74,11 +71,22 @@ def _reasons(result: RecommendationModel) -> None:
     st.markdown("\n".join(f"- {reason}" for reason in result.reasons))
 
 
-def _front(result: RecommendationModel) -> None:
-    if not result.front:
+def _staircase(result: RecommendationModel) -> None:
+    """The chosen sizes on the measured curve; nothing where the profile is gone."""
+    family = next(iter(result.histogram), "")
+    reference = (result.evidence.get("profile") or {}).get("name")
+    if not reference:
         return
-    st.subheader("The best list of every length")
-    front_chart(result)
+    try:
+        profile = api().profile(str(reference))
+    except ApiProblem:
+        return
+    if family not in profile.families:
+        return
+    st.subheader("The list over the measured staircase")
+    curve = Curve.of(profile.document, family, profile.name)
+    figure = curve_figure(curve, list_for(family, result.lists))
+    show(figure, "staircase", "Measured time of every size with the captured sizes marked")
 
 
 def _holdout(result: RecommendationModel) -> None:

@@ -1,12 +1,15 @@
-"""Start: the way from a recording to a configuration, and where this installation stands on it."""
+"""Start: drop a recording and get its audit at once; the way from there to a configuration."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import text
+from dashboard import names, text
+from dashboard.audit_panel import audit_panel
 from dashboard.comparison import CARD_PX, card_row
-from dashboard.state import api, readable_errors
+from dashboard.state import api, chosen, go, readable_errors
+from dashboard.upload import upload
+from services.contract.trace import TraceModel
 
 _STEPS = (
     (
@@ -47,20 +50,41 @@ def page() -> None:
             st.page_link(f"pages/{name}.py", label=f"**{title}**", icon=icon)
             st.caption(words)
     with readable_errors():
+        st.subheader("What runs today")
+        st.caption("Drop an engine log or a request trace: what its capture list does is told at once.")
+        upload("start")
         _standing()
 
 
 def _standing() -> None:
-    traces, sweeps = api().traces().items, api().sweeps().items
+    traces, sweeps = api().traces(limit=50).items, api().sweeps().items
     if not traces:
         st.info("Nothing here yet: hand in a trace first.", icon=":material/upload_file:")
         return
+    _audit({trace.id or "": trace for trace in traces})
     waiting = sum(sweep.state in ("queued", "running") for sweep in sweeps)
     done = sum(sweep.state == "complete" for sweep in sweeps)
     st.caption(
         f"Here now: {text.count(len(traces), 'traces')}, {text.count(done, 'finished sweeps')}, "
         f"{text.count(waiting, 'sweeps')} running or waiting."
     )
+
+
+def _audit(traces: dict[str, TraceModel]) -> None:
+    """The audit of the trace of the URL, else of the newest one, by the engine that it names."""
+    wanted = chosen("trace")
+    trace = traces.get(wanted or "") or next(iter(traces.values()))
+    audit = api().audit(trace.id or "", {})
+    with st.container(border=True):
+        st.markdown(f"**{trace.name}**, judged by the rules of {names.engine_name(audit.engine)}")
+        audit_panel(audit)
+        for note in audit.notes:
+            st.caption(note[:1].upper() + note[1:])
+        with st.container(horizontal=True):
+            if st.button("Tune for it", type="primary", icon=":material/tune:"):
+                go("tune", trace=trace.id or "")
+            if st.button("See its workload", icon=":material/bar_chart:"):
+                go("workload", trace=trace.id or "")
 
 
 page()

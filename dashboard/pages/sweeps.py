@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import streamlit as st
 
 from dashboard import names, text
+from dashboard.charts import show
 from dashboard.comparison import card, card_row
-from dashboard.pickers import profile_label, sweep_label
+from dashboard.paging import page_of, turn
+from dashboard.pickers import clone_parameters, profile_label, sweep_label
 from dashboard.state import api, choose, chosen, go, readable_errors
+from dashboard.sweep_plots import sweep_plots
+from dashboard.tables import table
+from services.contract.figures_sweep import history_figure
 from services.contract.sweep import SweepModel
 from services.contract.trial import TrialModel
 
 _POLL_S = 1.0
 _ENDED = ("complete", "failed", "cancelled")
+_MOST_ROWS, _MOST_REASONS = 500, 30
 
 
 def page() -> None:
     st.caption("Tuning jobs. One runs at a time for each runner; the others wait in line.")
     with readable_errors():
-        sweeps = {sweep.id: sweep for sweep in api().sweeps().items}
+        listed = page_of("sweeps", api().sweeps)
+        sweeps = {sweep.id: sweep for sweep in listed.items}
         wanted = chosen("sweep")
         if wanted is not None and wanted not in sweeps:
             sweeps[wanted] = api().sweep(wanted)
@@ -37,7 +45,8 @@ def page() -> None:
         live = sweeps[picked].state not in _ENDED
         st.fragment(_watch, run_every=_POLL_S if live else None)(picked, live)
         st.subheader("All sweeps")
-        _table(list(sweeps.values()))
+        _table(list(listed.items))
+        turn("sweeps", listed)
 
 
 def _watch(sweep_id: str, was_live: bool) -> None:
@@ -49,6 +58,11 @@ def _watch(sweep_id: str, was_live: bool) -> None:
         _head(sweep)
         _best(trials)
         _actions(sweep)
+        if sweep.state in _ENDED:
+            sweep_plots(sweep, trials)
+        elif any(trial.scorecard for trial in trials):
+            axis = "mean_step_ms" if sweep.objective == "step" else "tpot_ms"
+            show(history_figure(trials, axis), "history", "Objective of every trial and the best so far")
         _trial_table(trials)
 
 
@@ -81,11 +95,21 @@ def _progress_words(sweep: SweepModel) -> str:
     if sweep.state == "queued":
         return "Waiting for the runner"
     if sweep.state == "running":
-        return f"{trials} · {sweep.phase.replace('_', ' ')}" if sweep.phase else trials
+        words = f"{trials} · {sweep.phase.replace('_', ' ')}" if sweep.phase else trials
+        left_s = _left_s(sweep)
+        return words if left_s is None else f"{words} · about {text.duration(left_s)} left"
     took = None
     if sweep.started_at and sweep.finished_at:
         took = (sweep.finished_at - sweep.started_at).total_seconds()
     return trials if took is None else f"{trials} in {text.duration(took)}"
+
+
+def _left_s(sweep: SweepModel) -> float | None:
+    """Seconds to go at the pace so far; None while too little is done to tell."""
+    if sweep.started_at is None or sweep.trials_done < 3:
+        return None
+    passed_s = (datetime.now(UTC) - sweep.started_at).total_seconds()
+    return passed_s / sweep.trials_done * (sweep.trials - sweep.trials_done)
 
 
 def _best(trials: list[TrialModel]) -> None:
@@ -109,19 +133,40 @@ def _actions(sweep: SweepModel) -> None:
         if sweep.state not in _ENDED and st.button("Cancel", icon=":material/cancel:"):
             api().cancel_sweep(sweep.id)
             st.rerun()
-        if sweep.state in ("failed", "cancelled") and sweep.trace_id and st.button("Tune again", type="primary"):
-            go("tune", trace=sweep.trace_id)
+        if sweep.state in ("failed", "cancelled") and st.button("Resume", icon=":material/play_arrow:"):
+            api().resume_sweep(sweep.id)
+            st.rerun()
+        if sweep.state in _ENDED and sweep.trace_id and st.button("Clone", icon=":material/content_copy:"):
+            go("tune", **clone_parameters(sweep))
 
 
 def _trial_table(trials: list[TrialModel]) -> None:
     if not trials:
         return
     st.markdown("**Trials**")
-    st.dataframe([_trial_row(trial) for trial in reversed(trials)], hide_index=True)
+    shown = list(reversed(trials))[:_MOST_ROWS]
+    table([_trial_row(trial) for trial in shown], "trials", alt="Trials")
+    if len(trials) > len(shown):
+        st.caption(f"The newest {text.count(len(shown))} of {text.count(len(trials), 'trials')}.")
     refused = [trial for trial in trials if trial.reason]
     if refused:
         with st.expander(f"Why {text.count(len(refused), 'trials')} cannot be chosen"):
-            st.markdown("\n".join(f"- Trial {trial.number}: {trial.reason}" for trial in refused))
+            for reason, numbers in _by_reason(refused).items():
+                st.markdown(f"- {numbers}: {reason}")
+
+
+def _by_reason(refused: list[TrialModel]) -> dict[str, str]:
+    """Reason -> the trials that have it, the first few by number."""
+    grouped: dict[str, list[int]] = {}
+    for trial in refused:
+        grouped.setdefault(trial.reason or "", []).append(trial.number)
+    most = 8
+    return {
+        reason: ("Trial " if len(numbers) == 1 else "Trials ")
+        + text.sizes(numbers[:most])
+        + (f" and {len(numbers) - most} more" if len(numbers) > most else "")
+        for reason, numbers in list(grouped.items())[:_MOST_REASONS]
+    }
 
 
 def _trial_row(trial: TrialModel) -> dict[str, Any]:
@@ -153,7 +198,7 @@ def _table(sweeps: list[SweepModel]) -> None:
         }
         for sweep in sweeps
     ]
-    st.dataframe(rows, hide_index=True)
+    table(rows, "sweeps", alt="Sweeps")
 
 
 page()

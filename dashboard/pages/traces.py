@@ -1,77 +1,34 @@
-"""Traces: hand in recorded traffic, see what was understood, delete it."""
+"""Traces: hand in recorded traffic, see what was understood, rename it, delete it."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from dashboard import names, text
-from dashboard.client import ApiProblem
 from dashboard.comparison import card_row
-from dashboard.pickers import trace_label
-from dashboard.state import api, choose, chosen, go, readable_errors
+from dashboard.paging import page_of, turn
+from dashboard.pickers import pick_trace
+from dashboard.state import api, choose, go, readable_errors
+from dashboard.tables import table
+from dashboard.upload import upload
 from services.contract.trace import TraceModel
-
-_LIMIT_MB = 200
 
 
 def page() -> None:
     st.caption("Recorded traffic: request traces, engine logs, or a size,count histogram. Prompt texts are never kept.")
-    _upload()
+    upload("traces")
     with readable_errors():
-        traces = {trace.id: trace for trace in api().traces().items if trace.id}
-        if not traces:
+        listed = page_of("traces", api().traces)
+        if not listed.items:
             st.info("No trace yet. Drop a file above; `captune demo` shows the whole way on a bundled sample.")
             return
-        _details(api().trace(_picked(traces)))
+        picked = pick_trace()
+        if picked is None:
+            return
+        _details(api().trace(picked.id or ""))
         st.subheader("All traces")
-        _table(list(traces.values()))
-
-
-def _upload() -> None:
-    # A new key empties the uploader after a file was stored, so that a rerun does not send it again.
-    key = f"upload-{st.session_state.get('uploads', 0)}"
-    file = st.file_uploader(
-        "Trace file",
-        key=key,
-        max_upload_size=_LIMIT_MB,
-        help=f"Up to {_LIMIT_MB} MB here; larger files go through `captune trace import FILE`. "
-        "Azure and Mooncake traces, CSV, JSON lines, Parquet, SGLang and vLLM logs are recognised by content.",
-    )
-    done = st.session_state.get("stored_trace")
-    if file is None:
-        if done:
-            st.success(done, icon=":material/check_circle:")
-        return
-    if st.session_state.get("refused_file") != file.file_id:
-        st.session_state.pop("stored_trace", None)
-        try:
-            with st.spinner(f"Reading {file.name} …"):
-                trace = api().upload_trace(file.name, file)
-        except ApiProblem as problem:
-            st.session_state["refused_file"], st.session_state["refusal"] = file.file_id, str(problem)
-        else:
-            st.session_state["uploads"] = st.session_state.get("uploads", 0) + 1
-            st.session_state["stored_trace"] = _stored_sentence(trace)
-            choose("trace", trace.id)
-            st.rerun()
-    st.error(f"Nothing was stored. {st.session_state['refusal']}", icon=":material/error:")
-
-
-def _stored_sentence(trace: TraceModel) -> str:
-    dropped = trace.rows_read - trace.rows_kept
-    kept = f"kept {text.count(trace.rows_kept)} of {text.count(trace.rows_read, 'rows')}"
-    return f"{trace.name} is stored as {names.format_name(trace.format)}: {kept}" + (
-        ", none dropped." if not dropped else "."
-    )
-
-
-def _picked(traces: dict[str, TraceModel]) -> str:
-    wanted = chosen("trace")
-    ids = list(traces)
-    index = ids.index(wanted) if wanted in traces else 0
-    picked = st.selectbox("Trace", ids, index=index, format_func=lambda key: trace_label(traces[key]))
-    choose("trace", picked)
-    return picked
+        _table(list(listed.items))
+        turn("traces", listed)
 
 
 def _details(trace: TraceModel) -> None:
@@ -105,6 +62,7 @@ def _actions(trace: TraceModel) -> None:
             go("tune", trace=identity)
         if st.button("See its workload", icon=":material/bar_chart:"):
             go("workload", trace=identity)
+        _rename(trace)
         with st.popover("Delete", icon=":material/delete:"):
             st.write(f"Delete **{trace.name}**? Finished results keep their figures.")
             if st.button("Delete it", type="primary"):
@@ -115,6 +73,16 @@ def _actions(trace: TraceModel) -> None:
                     st.rerun()
 
 
+def _rename(trace: TraceModel) -> None:
+    with st.popover("Rename", icon=":material/edit:"), st.form(f"rename-{trace.id}", border=False):
+        name = st.text_input("New name", trace.name or "", max_chars=300)
+        if st.form_submit_button("Rename it", type="primary") and name.strip():
+            with readable_errors():
+                api().rename_trace(trace.id or "", name.strip())
+                st.session_state.pop("stored_trace", None)
+                st.rerun()
+
+
 def _table(traces: list[TraceModel]) -> None:
     rows = [
         {
@@ -123,13 +91,14 @@ def _table(traces: list[TraceModel]) -> None:
             "Holds": names.KINDS.get(trace.kind, trace.kind),
             "Rows kept": trace.rows_kept,
             "Dropped": trace.rows_read - trace.rows_kept,
+            "Why dropped": ", ".join(f"{reason.replace('_', ' ')}: {n:,}" for reason, n in trace.dropped.items() if n),
             "Span": text.duration(trace.span_s),
             "Uploaded": text.ago(trace.created_at),
         }
         for trace in traces
     ]
     whole = st.column_config.NumberColumn(format="localized")
-    st.dataframe(rows, hide_index=True, column_config={"Rows kept": whole, "Dropped": whole})
+    table(rows, "traces", alt="All traces", columns={"Rows kept": whole, "Dropped": whole})
 
 
 page()

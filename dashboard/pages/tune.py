@@ -17,7 +17,7 @@ from dashboard.pickers import (
     pick_trace,
     profile_label,
 )
-from dashboard.state import api, go, readable_errors
+from dashboard.state import api, go, pick, readable_errors, real, whole
 from services.contract.budget import BudgetModel
 from services.contract.serving import ServingOptionsModel
 from services.contract.sweep import SweepCreate, SweepModel
@@ -60,31 +60,40 @@ def page() -> None:
 
 def _search() -> Search:
     left, middle, right = st.columns([2, 1, 1], vertical_alignment="bottom")
-    objective = left.selectbox("Objective", list(names.OBJECTIVES), format_func=names.OBJECTIVES.__getitem__)
-    trials = middle.number_input("Trials", 1, 10_000, 24, help="Trial 0 is the engine's own default list.")
-    holdout = right.number_input("Kept out, %", 0, 90, 30, 5, help="The end of the trace, to check the choice on.")
+    objective = pick(left, "Objective", list(names.OBJECTIVES), "objective", show=names.OBJECTIVES.__getitem__)
+    trials = whole(middle, "Trials", "trials", 1, 10_000, 24, help="Trial 0 is the engine's own default list.")
+    holdout = whole(
+        right, "Kept out, %", "holdout", 0, 90, 30, step=5, help="The end of the trace, to check the choice on."
+    )
     st.markdown("**Budgets**, at most")
     columns = st.columns(4, vertical_alignment="bottom")
-    regret = columns[0].number_input(
+    regret = real(
+        columns[0],
         "Worst regret, %",
+        "regret",
         0.0,
         1000.0,
         10.0,
-        1.0,
+        step=1.0,
         help="No step size that the scheduler can reach may run slower than this above its best possible time.",
     )
-    length = columns[1].number_input("Most sizes", 1, 100_000, None, placeholder="no limit")
-    memory = columns[2].number_input("Memory, MiB", 1.0, None, None, placeholder="no limit")
-    capture = columns[3].number_input("Capture time, s", 0.1, None, None, placeholder="no limit")
+    free = {"placeholder": "no limit"}
+    length = whole(columns[1], "Most sizes", "max_length", 1, 100_000, None, **free)
+    memory = real(columns[2], "Memory, MiB", "max_memory_mib", 1.0, None, None, **free)
+    capture = real(columns[3], "Capture time, s", "max_capture_s", 0.1, None, None, **free)
     budget = BudgetModel(
-        regret=regret / 100, max_length=length and int(length), max_memory_mib=memory, max_capture_s=capture
+        regret=None if regret is None else regret / 100,
+        max_length=length,
+        max_memory_mib=memory,
+        max_capture_s=capture,
     )
-    return Search(objective, int(trials), holdout / 100, budget)
+    return Search(objective, trials or 24, (holdout or 0) / 100, budget)
 
 
 def _summary(trace: TraceModel, engine: EngineChoice, profile: str, serving: ServingChoice, search: Search) -> None:
     budget = search.budget
-    limits = [f"no step more than {text.share(budget.regret)} slower than its best"]
+    bounded = budget.regret is not None
+    limits = [f"no step more than {text.share(budget.regret)} slower than its best"] if bounded else ["no regret bound"]
     if budget.max_length:
         limits.append(f"at most {text.count(budget.max_length, 'sizes')}")
     if budget.max_memory_mib:

@@ -28,42 +28,76 @@ def outcome_of(size: int, sizes: Sequence[int]) -> Outcome:
     return "exact" if sizes[at] == size else "padded"
 
 
+PATTERNS: Mapping[Outcome, str] = {"exact": "", "padded": "/", "fallback": "x"}
+"""The second cue beside the colour; seen in the legend and on wide bars."""
+
+MOST_BARS = 600
+
+
+def bars_of(counts: Mapping[int, float], sizes: Sequence[int], outcome: Outcome) -> tuple[list[float], list[float]]:
+    """(centres, counts) of the bars of one outcome; of very many sizes, neighbours share a bar."""
+    chosen = sorted(size for size in counts if outcome_of(size, sizes) == outcome)
+    width = bar_width(counts)
+    if width == 1:
+        return [float(size) for size in chosen], [counts[size] for size in chosen]
+    bars: dict[int, float] = {}
+    for size in chosen:
+        bars[(size - 1) // width] = bars.get((size - 1) // width, 0.0) + counts[size]
+    return [at * width + (width + 1) / 2 for at in bars], list(bars.values())
+
+
+def bar_width(counts: Mapping[int, float]) -> int:
+    """Sizes that share a bar: 1 up to `MOST_BARS` sizes."""
+    return max(1, -(-max(counts, default=1) // MOST_BARS)) if len(counts) > MOST_BARS else 1
+
+
 def histogram_figure(
-    counts: Mapping[int, float], sizes: Sequence[int], *, unit: str = "requests", title: str = ""
+    counts: Mapping[int, float],
+    sizes: Sequence[int],
+    *,
+    unit: str = "requests",
+    title: str = "",
+    of: str = "steps",
+    log: bool = False,
 ) -> Figure:
-    """Share of steps per size, coloured by what the list makes of it; a tick mark under every captured size."""
-    go = _plotly()
+    """Share of steps per size, coloured by what the list makes of it; a tick mark under every captured size.
+
+    Args:
+        of: what the counts count, `steps` or `time`.
+        log: shares on a logarithmic axis.
+    """
+    go = plotly()
     total = sum(counts.values()) or 1.0
     figure = go.Figure()
     for outcome, colour in COLOURS.items():
-        chosen = sorted(size for size in counts if outcome_of(size, sizes) == outcome)
-        share = sum(counts[size] for size in chosen) / total
+        centres, heights = bars_of(counts, sizes, outcome)
         figure.add_bar(
-            x=chosen,
-            y=[counts[size] / total for size in chosen],
-            width=1.0,  # else plotly widens the bars of an outcome whose sizes are far apart
-            name=f"{outcome} ({share:.1%})",
-            marker={"color": colour, "line": {"width": 0}},
-            hovertemplate="size %{x}: %{y:.2%} of steps<extra>" + outcome + "</extra>",
+            x=centres,
+            y=[height / total for height in heights],
+            width=float(bar_width(counts)),  # else plotly widens the bars of an outcome whose sizes are far apart
+            name=f"{outcome} ({sum(heights) / total:.1%})",
+            marker={"color": colour, "line": {"width": 0}, "pattern": {"shape": PATTERNS[outcome], "size": 4}},
+            hovertemplate="size %{x}: %{y:.2%} of " + of + "<extra>" + outcome + "</extra>",
         )
+    lowest = min((count for count in counts.values() if count > 0), default=1.0) / total
     figure.add_scatter(
         x=list(sizes),
-        y=[0.0] * len(sizes),
+        y=[lowest if log else 0.0] * len(sizes),
         mode="markers",
         name=f"captured ({len(sizes)})",
-        marker={"symbol": "line-ns-open", "size": 12, "color": LINE},
+        marker={"symbol": "line-ns-open", "size": 12, "color": "#3B8FD4", "line": {"width": 1.5}},
         hovertemplate="captured %{x}<extra></extra>",
     )
-    figure.update_yaxes(title="share of steps", tickformat=".1%", rangemode="tozero")
+    figure.update_yaxes(title=f"share of {of}", tickformat=".2~%", rangemode="tozero", type="log" if log else "linear")
     figure.update_xaxes(title=f"step size ({unit})")
-    return _dressed(figure, title, barmode="overlay", bargap=0.0)
+    return dressed(figure, title, barmode="overlay", bargap=0.0)
 
 
 def front_figure(
     front: Sequence[FrontPointModel], default: ScorecardModel, chosen: ScorecardModel | None = None, *, title: str = ""
 ) -> Figure:
     """Mean step time of the best list of every length; the engine's default and the chosen list as points."""
-    go = _plotly()
+    go = plotly()
     figure = go.Figure()
     figure.add_scatter(
         x=[point.list_length for point in front],
@@ -89,7 +123,23 @@ def front_figure(
             )
     figure.update_xaxes(title="sizes in the list", rangemode="tozero")
     figure.update_yaxes(title="mean step time (ms)")
-    return _dressed(figure, title)
+    return dressed(figure, title)
+
+
+def front_choice_figure(
+    front: Sequence[FrontPointModel], default: ScorecardModel, chosen: ScorecardModel, picked: FrontPointModel
+) -> Figure:
+    """`front_figure` with the length that a slider picked."""
+    figure = front_figure(front, default, chosen)
+    figure.add_scatter(
+        x=[picked.list_length],
+        y=[picked.mean_step_ms],
+        mode="markers",
+        name="picked",
+        marker={"color": "#009E73", "symbol": "circle-open", "size": 16, "line": {"width": 3}},
+        hovertemplate="picked, %{x} sizes: %{y:.3f} ms<extra></extra>",
+    )
+    return figure
 
 
 def staircase_figure(cost: FamilyCost, *, title: str = "") -> Figure:
@@ -101,7 +151,7 @@ def staircase_figure(cost: FamilyCost, *, title: str = "") -> Figure:
 
 def staircase(sizes: Sequence[int], times_ms: Sequence[float], *, unit: str = "requests", title: str = "") -> Figure:
     """See `staircase_figure`; for callers that hold the points of a profile document."""
-    go = _plotly()
+    go = plotly()
     figure = go.Figure()
     # A step of any size up to a bucket costs the bucket's time, hence "vh": the riser stands at the smaller size.
     figure.add_scatter(
@@ -124,10 +174,10 @@ def staircase(sizes: Sequence[int], times_ms: Sequence[float], *, unit: str = "r
     )
     figure.update_xaxes(title=f"captured size ({unit})", rangemode="tozero")
     figure.update_yaxes(title="step time (ms)", rangemode="tozero")
-    return _dressed(figure, title)
+    return dressed(figure, title)
 
 
-def _plotly() -> Any:
+def plotly() -> Any:
     try:
         import plotly.graph_objects as go
     except ModuleNotFoundError:
@@ -135,7 +185,7 @@ def _plotly() -> Any:
     return go
 
 
-def _dressed(figure: Figure, title: str, **layout: Any) -> Figure:
+def dressed(figure: Figure, title: str, **layout: Any) -> Figure:
     figure.update_layout(
         title=title or None,
         template="plotly_white",

@@ -149,3 +149,16 @@ def test_any_list_is_exported_with_its_lint(api: TestClient) -> None:
     assert "cudagraph" in export["text"] and export["requested"] == {"capture": [1, 2, 3, 700]}
     assert export["effective"]
     assert api.post("/api/v1/export", json={**wanted, "lists": {"nope": [1]}}).status_code == 400
+
+
+def test_a_trace_is_renamed_and_keeps_its_id(api: TestClient) -> None:
+    trace = upload(api, "sizes.csv", b"size,count\n3,100\n").json()
+    changed = api.patch(f"/api/v1/traces/{trace['id']}", json={"name": "monday, eu-west"}).json()
+    assert (changed["id"], changed["name"]) == (trace["id"], "monday, eu-west")
+    assert api.get(f"/api/v1/traces/{trace['id']}").json()["name"] == "monday, eu-west"
+    assert api.patch(f"/api/v1/traces/{trace['id']}", json={"name": " "}).status_code == 422
+    assert api.patch("/api/v1/traces/gone", json={"name": "x"}).status_code == 404
+
+
+def test_the_importance_of_an_unknown_sweep_is_not_found(api: TestClient) -> None:
+    assert api.get("/api/v1/sweeps/gone/importance").status_code == 404

@@ -1,0 +1,52 @@
+"""Handing in a file: what was understood is stored and said, what was not is refused in one sentence."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import names, text
+from dashboard.client import ApiProblem
+from dashboard.state import api, choose
+from services.contract.trace import TraceModel
+
+LIMIT_MB = 200
+
+
+def upload(name: str) -> None:
+    """An uploader whose stored trace becomes the trace of the URL."""
+    # A new key empties the uploader after a file was stored, so that a rerun does not send it again.
+    key = f"upload-{name}-{st.session_state.get('uploads', 0)}"
+    file = st.file_uploader(
+        "Trace file",
+        key=key,
+        max_upload_size=LIMIT_MB,
+        help=f"Up to {LIMIT_MB} MB here; larger files go through `captune trace import FILE`. "
+        "Azure and Mooncake traces, CSV, JSON lines, Parquet, SGLang and vLLM logs are recognised by content.",
+    )
+    done = st.session_state.get("stored_trace")
+    if file is None:
+        if done:
+            st.success(done, icon=":material/check_circle:")
+        return
+    if st.session_state.get("refused_file") != file.file_id:
+        st.session_state.pop("stored_trace", None)
+        try:
+            with st.spinner(f"Reading {file.name} …"):
+                trace = api().upload_trace(file.name, file)
+        except ApiProblem as problem:
+            st.session_state["refused_file"], st.session_state["refusal"] = file.file_id, str(problem)
+        else:
+            st.session_state["uploads"] = st.session_state.get("uploads", 0) + 1
+            st.session_state["stored_trace"] = _stored_sentence(trace)
+            choose("trace", trace.id)
+            st.session_state.pop("trace", None)
+            st.rerun()
+    st.error(f"Nothing was stored. {st.session_state['refusal']}", icon=":material/error:")
+
+
+def _stored_sentence(trace: TraceModel) -> str:
+    dropped = trace.rows_read - trace.rows_kept
+    kept = f"kept {text.count(trace.rows_kept)} of {text.count(trace.rows_read, 'rows')}"
+    return f"{trace.name} is stored as {names.format_name(trace.format)}: {kept}" + (
+        ", none dropped." if not dropped else "."
+    )

@@ -60,7 +60,7 @@ def test_sglang_leaves_alone_what_was_not_asked_for() -> None:
 def test_tensorrt_llm_turns_padding_on_and_hands_out_a_file() -> None:
     chosen = engine("tensorrt-llm@1.3")
     export = chosen.export({"decode": (1, 2, 8)}, chosen.options({"enable_padding": "false"}), PROVENANCE)
-    assert export.files == {"captune.yaml": export.text}
+    assert export.files["captune.yaml"] == export.text
     assert yaml.safe_load(export.text) == {"cuda_graph_config": {"enable_padding": True, "batch_sizes": [1, 2, 8]}}
 
 

@@ -1,4 +1,4 @@
-"""TensorRT-LLM (PyTorch backend): one list of batch sizes for generation-only steps."""
+"""TensorRT-LLM (PyTorch backend): batch sizes for generation-only steps, tokens for prefill."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
+from tuner.engines.facts import Facts
 from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested
 from tuner.engines.tensorrt_llm import export, kv, ladder, lint, normalise
+from tuner.engines.tensorrt_llm.facts import FACTS
 from tuner.engines.tensorrt_llm.options import ALIASES, TensorrtLlmOptions, parse
 from workloads.errors import BadUsage
 from workloads.serving.limits import PolicyName, SchedulerLimits
@@ -24,9 +26,13 @@ class TensorrtLlm(Engine):
 
     name: ClassVar[str] = "tensorrt-llm"
     latest: ClassVar[str] = "1.3"
-    oldest: ClassVar[str] = "1.3"
-    list_names: ClassVar[tuple[str, ...]] = ("decode",)
-    list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {"decode": ("decode_full",)}
+    oldest: ClassVar[str] = "1.0"
+    facts: ClassVar[Facts] = FACTS
+    list_names: ClassVar[tuple[str, ...]] = ("decode", "prefill")
+    list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "decode": ("decode_full",),
+        "prefill": ("prefill_piecewise",),
+    }
     policy: ClassVar[PolicyName] = "vllm"
 
     def options(self, raw: Mapping[str, str]) -> TensorrtLlmOptions:
@@ -36,16 +42,20 @@ class TensorrtLlm(Engine):
         return known_options(TensorrtLlmOptions, raw, ALIASES)
 
     def default_lists(self, options: TensorrtLlmOptions) -> Lists:
-        return {"decode": ladder.default_list(options.cuda_graph_max_batch_size, options.enable_padding)}
+        made = ladder.default_list(options.cuda_graph_max_batch_size, options.enable_padding, self.version)
+        return {"decode": made, "prefill": ()}
 
     def effective(self, lists: Lists, options: TensorrtLlmOptions) -> Effective:
         check_names(lists, self.list_names, self.name)
-        return normalise.effective(requested(lists, "decode"), options)
+        decode, prefill = requested(lists, "decode"), requested(lists, "prefill")
+        return normalise.effective(decode, prefill, options, self.version)
 
     def dispatch(self, effective: Effective, options: TensorrtLlmOptions) -> DispatchTable:
         """Smallest size that is large enough; without padding only exact sizes replay."""
         sizes = np.array(effective.families.get("decode_full", ()), dtype=np.int64)
-        return DispatchTable({"decode_full": FamilyDispatch(sizes, exact_only=not options.enable_padding)})
+        prefill = np.array(effective.families.get("prefill_piecewise", ()), dtype=np.int64)
+        rules = {"decode_full": FamilyDispatch(sizes, exact_only=not options.enable_padding)}
+        return DispatchTable({**rules, "prefill_piecewise": FamilyDispatch(prefill)})
 
     def allowed(self, options: TensorrtLlmOptions) -> AllowedSizes:
         """Batch sizes up to L. AutoDeploy, or an explicit maximum, needs its largest size in the list."""
@@ -66,7 +76,7 @@ class TensorrtLlm(Engine):
     def lint(self, lists: Lists, options: TensorrtLlmOptions) -> tuple[Problem, ...]:
         check_names(lists, self.list_names, self.name)
         notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
-        return (*lint.problems(lists, options), *notes)
+        return (*lint.problems(lists, options, self.version), *notes)
 
     def export(self, lists: Lists, options: TensorrtLlmOptions, provenance: Provenance) -> Export:
         """A YAML file for `trtllm-serve --config`. It always turns padding on.
@@ -78,7 +88,8 @@ class TensorrtLlm(Engine):
         outcome = self.effective(lists, padded)
         if outcome.refused is not None:
             raise BadUsage(f"TensorRT-LLM would not start with this list: {outcome.refused}", field="decode")
-        return export.write(outcome.families["decode_full"], padded, self.version, provenance)
+        prefill = outcome.families.get("prefill_piecewise", ()) if "prefill" in lists else None
+        return export.write(outcome.families["decode_full"], prefill, padded, self.version, provenance)
 
     def reserved_mib(
         self, lists: Lists, options: TensorrtLlmOptions, memory: GraphMemory | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from tuner.engines.base import Lists, Problem
 from tuner.engines.sizes import requested, shape_problems, some, unique
 from tuner.engines.tensorrt_llm import normalise
@@ -9,12 +11,13 @@ from tuner.engines.tensorrt_llm.ladder import default_list
 from tuner.engines.tensorrt_llm.options import TensorrtLlmOptions
 
 
-def problems(lists: Lists, options: TensorrtLlmOptions) -> list[Problem]:
+def problems(lists: Lists, options: TensorrtLlmOptions, version: Version) -> list[Problem]:
     """Everything wrong or suspicious, errors first."""
     asked = requested(lists, "decode")
-    outcome = normalise.effective(asked, options)
+    prefill = requested(lists, "prefill")
+    outcome = normalise.effective(asked, None, options, version)
     found = shape_problems("decode", asked) if asked else []
-    sizes = unique(asked) if asked else default_list(options.cuda_graph_max_batch_size, options.enable_padding)
+    sizes = unique(asked) if asked else default_list(options.cuda_graph_max_batch_size, options.enable_padding, version)
     found += _above(sizes if asked else (), options)
     if outcome.refused is not None:
         found.append(_refusal(asked, sizes, options, outcome.refused))
@@ -26,8 +29,21 @@ def problems(lists: Lists, options: TensorrtLlmOptions) -> list[Problem]:
     if not options.enable_padding:
         message = "enable_padding is false, so only exactly captured batch sizes replay."
         found.append(Problem("EXACT_ONLY", message, "warning", {"enable_padding": True}))
+    found += _prefill(prefill, options)
     order = ("error", "warning", "info")
     return sorted(found, key=lambda problem: order.index(problem.severity))
+
+
+def _prefill(asked: tuple[int, ...] | None, options: TensorrtLlmOptions) -> list[Problem]:
+    if not asked:
+        return []
+    found = shape_problems("prefill", asked)
+    kept, changes = normalise.prefill(asked, options)
+    lost = [change.requested for change in changes if change.requested is not None]
+    if lost:
+        message = f"TensorRT-LLM does not capture prefill sizes {some(lost)} as asked: {changes[0].reason}."
+        found.append(Problem("PREFILL_ABOVE_LIMIT", message, "warning", list(kept)))
+    return found
 
 
 def _above(sizes: tuple[int, ...], options: TensorrtLlmOptions) -> list[Problem]:

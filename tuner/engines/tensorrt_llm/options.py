@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tuner.engines.options import read_pairs, require_above_zero, require_positive
+from workloads.errors import BadUsage
 
 Backend = Literal["pytorch", "_autodeploy"]
+PrefillBackend = Literal["piecewise", "breakable"]
 
 ALIASES: Mapping[str, str] = {
     "cuda_graph_config.max_batch_size": "cuda_graph_max_batch_size",
@@ -31,6 +33,9 @@ class TensorrtLlmOptions:
             because every configuration that Captune writes sets it.
         cuda_graph_max_batch_size: `cuda_graph_config.max_batch_size`, only where the user sets it.
         max_draft_len: draft tokens a request.
+        draft_len_schedule: `4:4,8:2,32:1`, batch size up to which so many draft tokens are used; its thresholds are
+            captured too.
+        prefill_cuda_graph_backend: prefill graphs, off where it is not set and no prefill list is asked for.
         max_tokens: `kv_cache_config.max_tokens`, the KV cache in tokens, where given.
         max_seq_len, tensor_parallel_size: part of every launch; the decode list does not depend on them.
         free_gpu_memory_fraction: of `kv_cache_config`, the share of memory left after a trial run that KV gets.
@@ -43,6 +48,8 @@ class TensorrtLlmOptions:
     enable_padding: bool = True
     cuda_graph_max_batch_size: int | None = None
     max_draft_len: int = 0
+    draft_len_schedule: str | None = None
+    prefill_cuda_graph_backend: PrefillBackend | None = None
     enable_chunked_prefill: bool = False
     max_tokens: int | None = None
     max_seq_len: int | None = None
@@ -60,11 +67,31 @@ class TensorrtLlmOptions:
         require_positive(self, "max_draft_len", least=0)
         require_above_zero(self, "free_gpu_memory_fraction", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
         require_positive(self, "max_num_tokens", least=1 + self.max_draft_len)
+        read_thresholds(self.draft_len_schedule)
+
+    @property
+    def largest_prefill(self) -> int | None:
+        """Prefill sizes are clamped to this; None where the sequence length is not known."""
+        return None if self.max_seq_len is None else self.max_batch_size * (self.max_seq_len - 1)
 
     @property
     def largest(self) -> int:
         """L: the executor drops larger sizes, and no generation step is larger."""
         return min(self.max_batch_size, self.max_num_tokens // (1 + self.max_draft_len))
+
+
+def read_thresholds(text: str | None) -> tuple[int, ...]:
+    """Batch sizes of a draft length schedule, increasing.
+
+    Raises:
+        BadUsage: not of the form `4:4,8:2`.
+    """
+    if text is None:
+        return ()
+    pairs = [pair.split(":") for pair in text.strip("{} ").replace(" ", "").split(",")]
+    if not all(len(pair) == 2 and all(part.isdecimal() for part in pair) and int(pair[0]) > 0 for pair in pairs):
+        raise BadUsage(f"'{text}' is no schedule, write 4:4,8:2,32:1", field="draft_len_schedule")
+    return tuple(sorted(int(size) for size, _ in pairs))
 
 
 def parse(raw: Mapping[str, str]) -> TensorrtLlmOptions:

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from tuner.dispatch import DispatchTable
 from tuner.engines.facts import Facts
+from tuner.engines.given import Given, sizes_in
 from tuner.engines.kv import GraphMemory, KvTokens
 from workloads.serving.limits import PolicyName, SchedulerLimits
 
@@ -122,6 +123,7 @@ class Engine(ABC):
     list_families: ClassVar[Mapping[str, tuple[str, ...]]]  # list name -> graph families that it feeds
     decode_family: ClassVar[str] = "decode_full"
     policy: ClassVar[PolicyName]
+    list_arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # list name -> arguments that carry it as sizes
     facts: ClassVar[Facts]  # flags by version, rules and traps; fills docs/engines.md
 
     def __init__(self, version: Version, notes: tuple[str, ...] = ()) -> None:
@@ -175,6 +177,22 @@ class Engine(ABC):
     def step_tokens_per_request(self, options: Any) -> int:
         """Size units of one running request in a decode step: 1, or 1 + draft tokens where lists count tokens."""
         return 1
+
+    def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+        """Options this engine knows and the lists asked for, out of what somebody runs.
+
+        Raises:
+            BadUsage: sizes that are none.
+        """
+        lists: dict[str, tuple[int, ...]] = {}
+        flat = given.flat()
+        for list_name, names in self.list_arguments.items():
+            for name in names:
+                if name in given.arguments:
+                    lists[list_name] = sizes_in(given.arguments[name], name)
+                elif name in flat:
+                    lists[list_name] = sizes_in((flat[name],), name)
+        return self.known_options(flat), lists
 
     def reserved_mib(self, lists: Lists, options: Any, memory: GraphMemory | None = None) -> float | None:
         """MiB that this engine keeps away from the KV cache for these graphs, before it captures them.

@@ -10,9 +10,10 @@ import numpy as np
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
 from tuner.engines.facts import Facts
+from tuner.engines.given import Given
 from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
-from tuner.engines.sglang import export, kv, ladder, lint, normalise
+from tuner.engines.sglang import export, importing, kv, ladder, lint, normalise
 from tuner.engines.sglang.alignment import decode_multiple, largest_usable
 from tuner.engines.sglang.facts import FACTS, PADDING_FACTOR
 from tuner.engines.sglang.options import ALIASES, SglangOptions, parse
@@ -36,6 +37,7 @@ class Sglang(Engine):
         "decode": ("decode_full", "target_verify", "draft", "draft_extend"),
         "prefill": ("prefill_breakable",),
     }
+    list_arguments: ClassVar[Mapping[str, tuple[str, ...]]] = importing.LIST_ARGUMENTS
     policy: ClassVar[PolicyName] = "sglang"
 
     def options(self, raw: Mapping[str, str]) -> SglangOptions:
@@ -107,6 +109,11 @@ class Sglang(Engine):
         }
         asked = {name: captured[name] for name in self.list_names if name in lists}
         return export.write(asked or {"decode": captured["decode"]}, options, self.version, provenance)
+
+    def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+        """Also phases that are switched off, and the maxima and backends of --cuda-graph-config."""
+        raw, lists = super().read_given(given)
+        return importing.options_of(raw, lists, given.flat())
 
     def reserved_mib(self, lists: Lists, options: SglangOptions, memory: GraphMemory | None = None) -> float | None:
         """By SGLang's own formula; 0 where mem_fraction_static fixes the KV cache, or where capture comes first."""

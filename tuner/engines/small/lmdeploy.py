@@ -33,6 +33,7 @@ class Lmdeploy(SingleList):
     latest: ClassVar[str] = "0.18"
     oldest: ClassVar[str] = "0.10"
     options_type: ClassVar[type[LmdeployOptions]] = LmdeployOptions
+    list_arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {"decode": ("cudagraph_capture_batch_sizes",)}
     shown: ClassVar[tuple[str, ...]] = ("max_batch_size",)
     aliases: ClassVar[Mapping[str, str]] = {"max_batches": "max_batch_size"}
     watch: ClassVar[str] = (

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tuner.engines import deploy
 from tuner.engines.base import AllowedSizes, Problem, SizeChange
 from tuner.engines.facts import Facts, flag
+from tuner.engines.given import Given
 from tuner.engines.options import require_positive
 from tuner.engines.sizes import some, unique
 from tuner.engines.small.base import Captured, SingleList
@@ -36,6 +37,7 @@ class Tgi(SingleList):
     latest: ClassVar[str] = "3.3"
     oldest: ClassVar[str] = "3.0"
     options_type: ClassVar[type[TgiOptions]] = TgiOptions
+    list_arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {"decode": ("cuda_graphs", "CUDA_GRAPHS")}
     shown: ClassVar[tuple[str, ...]] = ("max_batch_size",)
     aliases: ClassVar[Mapping[str, str]] = {"MAX_BATCH_SIZE": "max_batch_size", "SPECULATE": "speculate"}
     watch: ClassVar[str] = (
@@ -61,6 +63,11 @@ class Tgi(SingleList):
         reason = f"below speculate + 1 ({least})"
         lost = tuple(SizeChange("decode", size, None, reason) for size in unique(asked) if size < least)
         return Captured(unique(size for size in asked if size >= least), lost)
+
+    def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+        """0 means no graph."""
+        raw, lists = super().read_given(given)
+        return raw, {name: tuple(size for size in sizes if size) for name, sizes in lists.items()}
 
     def top(self, options: TgiOptions) -> int:
         return options.max_batch_size

@@ -11,6 +11,7 @@ import numpy as np
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
 from tuner.engines.facts import Facts
+from tuner.engines.given import Given
 from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested
@@ -32,6 +33,10 @@ class TensorrtLlm(Engine):
     list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "decode": ("decode_full",),
         "prefill": ("prefill_piecewise",),
+    }
+    list_arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "decode": ("cuda_graph_config.batch_sizes",),
+        "prefill": ("prefill_capture_num_tokens", "torch_compile_config.capture_num_tokens"),
     }
     policy: ClassVar[PolicyName] = "vllm"
 
@@ -90,6 +95,13 @@ class TensorrtLlm(Engine):
             raise BadUsage(f"TensorRT-LLM would not start with this list: {outcome.refused}", field="decode")
         prefill = outcome.families.get("prefill_piecewise", ()) if "prefill" in lists else None
         return export.write(outcome.families["decode_full"], prefill, padded, self.version, provenance)
+
+    def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+        """A cuda_graph_config without enable_padding has none: that is the field's default."""
+        raw, lists = super().read_given(given)
+        if any(name.startswith("cuda_graph_config.") for name in given.flat()):
+            raw.setdefault("enable_padding", "false")
+        return raw, lists
 
     def reserved_mib(
         self, lists: Lists, options: TensorrtLlmOptions, memory: GraphMemory | None = None

@@ -10,10 +10,11 @@ import numpy as np
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, Problem, Provenance
 from tuner.engines.facts import Facts
+from tuner.engines.given import Given
 from tuner.engines.kv import GraphMemory, KvTokens
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested, unique
-from tuner.engines.vllm import export, kv, ladder, lint, normalise
+from tuner.engines.vllm import export, importing, kv, ladder, lint, normalise
 from tuner.engines.vllm.facts import FACTS
 from tuner.engines.vllm.options import ALIASES, VllmOptions, parse
 from workloads.errors import BadUsage
@@ -29,6 +30,9 @@ class Vllm(Engine):
     facts: ClassVar[Facts] = FACTS
     list_names: ClassVar[tuple[str, ...]] = ("capture",)
     list_families: ClassVar[Mapping[str, tuple[str, ...]]] = {"capture": ("decode_full", "decode_piecewise")}
+    list_arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "capture": ("cuda_graph_sizes", "cudagraph_capture_sizes", *importing.LIST_PATHS)
+    }
     policy: ClassVar[PolicyName] = "vllm"
 
     def options(self, raw: Mapping[str, str]) -> VllmOptions:
@@ -103,6 +107,11 @@ class Vllm(Engine):
     def step_tokens_per_request(self, options: Any) -> int:
         tokens: int = options.query_tokens
         return tokens
+
+    def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+        """Also the leaves of --compilation-config and --speculative-config."""
+        raw, lists = super().read_given(given)
+        return importing.options_of(raw, lists, given.flat(), self.known_options), lists
 
     def reserved_mib(self, lists: Lists, options: VllmOptions, memory: GraphMemory | None = None) -> float | None:
         """vLLM's estimate; 0 where the KV cache is fixed or this version does not estimate."""

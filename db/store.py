@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from db.audit import AuditStore
@@ -60,6 +60,11 @@ class Store:
         self.idempotency = IdempotencyStore(self._transactions)
         self.workers = WorkerStore(self._transactions)
         self.retention = RetentionStore(self._transactions)
+
+    @property
+    def engine(self) -> Engine:
+        """The database itself, for backups."""
+        return self._transactions.engine
 
     def check(self) -> None:
         """Raises:

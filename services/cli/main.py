@@ -25,6 +25,10 @@ COMMANDS = (
     "export",
     "lint",
     "serve",
+    "token",
+    "backup",
+    "restore",
+    "prune",
     "demo",
     "doctor",
 )

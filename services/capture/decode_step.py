@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.buffers import Padding, Slot, StaticBuffers
-from workloads.models.decoder import Decoder
+from services.capture.strategies.base import Around, Piece, Tensors
+from workloads.models.decoder import Decoder, DecoderLayer
 
 SLOTS = (
     # A padded row's token may be anything: it writes into its own slot and no real row reads it.
@@ -89,10 +92,47 @@ class DecodeStep:
         return tokens, positions, self._output[:size], *self.attention.arguments(size, lengths)
 
     @torch.inference_mode()
-    def compute(self, *arguments: Tensor) -> None:
-        """The forward of one size over `arguments(size)`: what a strategy runs or records."""
-        tokens, positions, output, *attention = arguments
-        hidden = self.decoder(tokens, positions, self.attention.over(*attention))
+    def compute(self, *arguments: Tensor, around: Around | None = None) -> None:
+        """The forward of one size over `arguments(size)`: what a strategy runs or records.
+
+        Args:
+            around: puts something between the decoder and its attention, as strategies that stop there do.
+        """
+        tokens, positions, output, *rest = arguments
+        attention = self.attention.over(*rest)
+        hidden = self.decoder(tokens, positions, around(attention) if around else attention)
+        self._leave(hidden, output)
+
+    def pieces(self, *arguments: Tensor) -> list[Piece]:
+        """The same forward cut at every attention call; each piece takes what the one before gave."""
+        tokens, positions, output, *rest = arguments
+        attention, layers = self.attention.over(*rest), [cast(DecoderLayer, layer) for layer in self.decoder.layers]
+
+        def first() -> Tensors:
+            x, cos, sin = self.decoder.embed(tokens, positions)
+            return x, cos, sin, *layers[0].before(x, cos, sin)
+
+        def attend(layer: int) -> Callable[..., Tensors]:
+            return lambda x, cos, sin, q, k, v: (x, cos, sin, attention.run(layer, q, k, v))
+
+        def between(layer: int) -> Callable[..., Tensors]:
+            def run(x: Tensor, cos: Tensor, sin: Tensor, attended: Tensor) -> Tensors:
+                x = layers[layer].after(x, attended)
+                return x, cos, sin, *layers[layer + 1].before(x, cos, sin)
+
+            return run
+
+        def last(x: Tensor, cos: Tensor, sin: Tensor, attended: Tensor) -> Tensors:
+            self._leave(self.decoder.normalise(layers[-1].after(x, attended)), output)
+            return ()
+
+        pieces = [Piece(first, eager=False)]
+        for layer in range(len(layers)):
+            pieces.append(Piece(attend(layer), eager=True))
+            pieces.append(Piece(between(layer) if layer + 1 < len(layers) else last, eager=False))
+        return pieces
+
+    def _leave(self, hidden: Tensor, output: Tensor) -> None:
         if self.lm_head_in_graph:
             self.decoder.logits(hidden, out=output)
         else:

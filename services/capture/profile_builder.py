@@ -17,7 +17,14 @@ from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
 from workloads.arrays import F64
 from workloads.errors import MeasurementFailed
 
-FAMILIES = {"full": "decode_full", "eager": "decode_eager"}
+FAMILIES = {
+    "full": "decode_full",
+    "compiled": "decode_full",
+    "reduce-overhead": "decode_full",
+    "piecewise": "decode_piecewise",
+    "breakable": "decode_breakable",
+    "eager": "decode_eager",
+}
 
 
 def build_profile(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from workloads.arrays import as_sizes
 from workloads.errors import BadUsage
 
-Strategy = Literal["full", "eager"]
+Strategy = Literal["full", "eager", "piecewise", "breakable", "compiled", "reduce-overhead"]
 Device = Literal["auto", "cuda", "cpu"]
 AttentionChoice = Literal["auto", "flashinfer", "flash", "dense"]
 
@@ -67,8 +67,9 @@ class MeasureSpec:
                 raise BadUsage(f"must be at least 1, not {getattr(self, name)}", field=name)
         if self.warmup < 0 or any(prefix < 0 for prefix in self.prefixes):
             raise BadUsage("must not be negative", field="warmup" if self.warmup < 0 else "prefixes")
-        if self.strategy not in ("full", "eager"):
-            raise BadUsage(f"'{self.strategy}' is not a strategy, only full and eager", field="strategy")
+        if self.strategy not in get_args(Strategy):
+            known = ", ".join(get_args(Strategy))
+            raise BadUsage(f"'{self.strategy}' is not a strategy, only {known}", field="strategy")
         if self.device not in ("auto", "cuda", "cpu"):
             raise BadUsage(f"'{self.device}' is not a device, only auto, cuda and cpu", field="device")
         if any(not 0 < fill <= 1 for fill in self.fills):

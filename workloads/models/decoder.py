@@ -42,13 +42,20 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """x [T, hidden], cos and sin [T, 1, D] -> [T, hidden]."""
+        return self.after(x, attention.run(self.index, *self.before(x, cos, sin)))
+
+    def before(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Up to attention: query [T, heads, D], key and value [T, kv_heads, D]."""
         normed = F.rms_norm(x, (x.shape[-1],), self.input_norm, self.eps)
         qkv = F.linear(normed, self.qkv, self.qkv_bias).view(len(x), -1, self.head_dim)
         rotated, value = qkv.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
         if self.head_norm is not None:
             rotated = F.rms_norm(rotated, (self.head_dim,), None, self.eps) * self.head_norm
         query, key = rope.apply(rotated, cos, sin).split((self.heads, self.kv_heads), dim=1)
-        attended = attention.run(self.index, query, key, value)
+        return query, key, value
+
+    def after(self, x: Tensor, attended: Tensor) -> Tensor:
+        """From attention [T, heads, D] and the block's own input to the next block's input."""
         x = x + F.linear(attended.reshape(len(x), -1), self.output, self.output_bias)
         normed = F.rms_norm(x, (x.shape[-1],), self.inner_norm, self.eps)
         gate, up = F.linear(normed, self.gate_up).chunk(2, dim=-1)
@@ -90,10 +97,18 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         """tokens, positions int64 [T] -> normalised hidden states [T, hidden]."""
-        x = F.embedding(tokens, self.embedding)
-        cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
+        x, cos, sin = self.embed(tokens, positions)
         for layer in self.layers:
             x = layer(x, cos, sin, attention)
+        return self.normalise(x)
+
+    def embed(self, tokens: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The first block's input [T, hidden], and cos and sin [T, 1, D] of the positions."""
+        cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
+        return F.embedding(tokens, self.embedding), cos, sin
+
+    def normalise(self, x: Tensor) -> Tensor:
+        """The last block's output, as the output head takes it."""
         return F.rms_norm(x, (x.shape[-1],), self.final_norm, self.config.rms_norm_eps)
 
     def logits(self, hidden: Tensor, out: Tensor | None = None) -> Tensor:

@@ -7,11 +7,29 @@ everything it holds (`close`). It never touches inputs or outputs: the owner of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from torch import Tensor
 
 from services.capture.readings import Preparation
+from workloads.models.attention import Attention
+
+Tensors = tuple[Tensor, ...]
+Around = Callable[[Attention], Attention]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a program between two cuts: takes the tensors that the part before gave, gives those for the next.
+
+    Attributes:
+        eager: not to be captured.
+    """
+
+    run: Callable[..., Tensors]
+    eager: bool
 
 
 class Program(Protocol):
@@ -21,8 +39,16 @@ class Program(Protocol):
         """Every tensor that changes between runs; the same addresses at every call."""
         ...
 
-    def compute(self, *arguments: Tensor) -> None:
-        """Run the forward at the size of these arguments; results are left in them."""
+    def compute(self, *arguments: Tensor, around: Around | None = None) -> None:
+        """Run the forward at the size of these arguments; results are left in them.
+
+        Args:
+            around: wraps the attention that the forward calls.
+        """
+        ...
+
+    def pieces(self, *arguments: Tensor) -> list[Piece]:
+        """The same forward, cut before and after every attention call."""
         ...
 
 

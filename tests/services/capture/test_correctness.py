@@ -9,6 +9,7 @@ from torch import Tensor
 from services.capture.attention.dense import DenseAttention
 from services.capture.correctness import check_size
 from services.capture.decode_step import DecodeStep
+from services.capture.strategies.base import Around
 from services.capture.strategies.eager import EagerStrategy
 from services.capture.strategies.full import TracedStrategy
 from tests.services.capture.programs import decode_step
@@ -31,8 +32,8 @@ class LeakyStep(DecodeStep):
     """Lets padded rows leak into real ones through a mean over the batch."""
 
     @torch.inference_mode()
-    def compute(self, *arguments: Tensor) -> None:
-        super().compute(*arguments)
+    def compute(self, *arguments: Tensor, around: Around | None = None) -> None:
+        super().compute(*arguments, around=around)
         arguments[2].add_(arguments[2].mean(dim=0))
 
 

@@ -6,11 +6,15 @@ from typing import ClassVar
 
 import pytest
 import torch
+from torch import Tensor
 
+from services.capture.strategies.breakable import BreakableStrategy
 from services.capture.strategies.choose import NAMES, make_strategy
+from services.capture.strategies.eager import EagerStrategy
 from services.capture.strategies.full import TracedStrategy
 from tests.services.capture.programs import StrategyConformance, decode_step
-from workloads.errors import BadUsage
+from workloads.errors import BadUsage, Unavailable
+from workloads.models.attention import Attention
 
 
 class TestEager(StrategyConformance):
@@ -19,6 +23,49 @@ class TestEager(StrategyConformance):
 
 class TestTraced(StrategyConformance):
     strategy: ClassVar[str] = "full"
+
+
+class TestPiecewise(StrategyConformance):
+    strategy: ClassVar[str] = "piecewise"
+
+
+class TestBreakable(StrategyConformance):
+    strategy: ClassVar[str] = "breakable"
+
+
+def test_a_breakable_pass_stops_only_at_the_points_that_are_named() -> None:
+    step, cpu = decode_step(), torch.device("cpu")
+    attended: list[int] = []
+    inner = step.attention.over
+
+    class Counted:
+        def __init__(self, attention: Attention) -> None:
+            self.attention = attention
+
+        def run(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            attended.append(layer)
+            return self.attention.run(layer, query, key, value)
+
+    def counted(*tensors: Tensor) -> Attention:
+        return Counted(inner(*tensors))
+
+    step.attention.over = counted  # type: ignore[method-assign]
+    strategy = BreakableStrategy(step, device=cpu, warmup=0, breaks_at=lambda point: point == "attention.1")
+    strategy.prepare(4)
+    eager = EagerStrategy(step)
+    eager.prepare(4)
+    attended.clear()
+    step.load(step.batch(4, context_tokens=5), 4)
+    strategy.run(4)
+    assert attended == [1], "the other layers were recorded whole"
+    replayed = step.logits(4).clone()
+    eager.run(4)
+    torch.testing.assert_close(replayed, step.logits(4), atol=1e-6, rtol=1e-5)
+
+
+def test_graph_trees_are_refused_where_there_are_no_graphs() -> None:
+    with pytest.raises(Unavailable, match="no CUDA device"):
+        make_strategy("reduce-overhead", decode_step(), torch.device("cpu"), warmup=1)
 
 
 def test_full_on_a_cpu_is_a_recorded_list_of_operators() -> None:

@@ -43,7 +43,7 @@ class Guards:
         await self._app(scope, self._limited(receive, self._limit(scope)), counted)
 
     def _limit(self, scope: Scope) -> int:
-        return self._upload_bytes if scope["path"].endswith("/traces") else SMALL_BODY_BYTES
+        return self._upload_bytes if scope["path"].endswith(("/traces", "/traces/mapping")) else SMALL_BODY_BYTES
 
     def _refusal(self, scope: Scope, headers: Headers) -> ErrorModel | None:
         origin = headers.get("origin")

@@ -50,8 +50,25 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="ARRIVAL,INPUT,OUTPUT[,UNIT]",
-        help="Column names of a request file, and its time unit (s, ms, us, ns, iso).",
+        help="Column names of a request file, and its time unit (s, ms, us, ns, iso); see `captune trace columns`.",
     ),
+]
+Arrivals = Annotated[
+    str | None,
+    typer.Option(
+        "--arrivals",
+        metavar="KIND:RATE[,cv=X][,seed=N]",
+        help="Arrival process in place of recorded times: poisson, gamma or uniform gaps at RATE requests/s, or "
+        "recorded (ServeGen clients at that rate).",
+    ),
+]
+TimeZone = Annotated[
+    str | None, typer.Option("--time-zone", metavar="ZONE", help="Zone of times that carry none, e.g. Europe/Zurich.")
+]
+TimeScale = Annotated[float, typer.Option("--time-scale", metavar="X", help="Multiply every recorded time by X.")]
+SpreadTicks = Annotated[
+    int | None,
+    typer.Option("--spread-ticks", metavar="SEED", help="Spread arrivals at random inside a coarse clock's ticks."),
 ]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec
 
 from services.catalog import DEFAULT_PROFILE, find_profile, find_traffic
 from services.cli.options import (
+    Arrivals,
     Columns,
     EngineChoice,
     EngineName,
@@ -21,6 +22,9 @@ from services.cli.options import (
     PolicyChoice,
     Sets,
     Source,
+    SpreadTicks,
+    TimeScale,
+    TimeZone,
     choose_engine_or_none,
     serving_options,
 )
@@ -30,6 +34,7 @@ from tuner.engines.base import Lists
 from tuner.recommendation import ServingOptions
 from tuner.traffic import Observed, observe
 from workloads.errors import BadUsage
+from workloads.traces.arrivals import ArrivalProcess
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.records import ReadResult
 
@@ -73,6 +78,26 @@ class Asked:
     kv_tokens: int | None = None
     format: str | None = None
     columns: str | None = None
+    arrivals: str | None = None
+    time_zone: str | None = None
+    time_scale: float = 1.0
+    spread_ticks: int | None = None
+
+    def mapping(self) -> ColumnMapping | None:
+        """How a request file is to be read; None where the command line says nothing about it.
+
+        Raises:
+            BadUsage: an option is wrong.
+        """
+        columns = parse_columns(self.columns, self.arrivals is not None) if self.columns else ColumnMapping()
+        mapping = replace(
+            columns,
+            arrivals=ArrivalProcess.parse(self.arrivals) if self.arrivals else None,
+            time_zone=self.time_zone,
+            time_scale=self.time_scale,
+            spread_ticks_seed=self.spread_ticks,
+        )
+        return None if mapping == ColumnMapping() else mapping
 
     def open(self) -> Workload:
         """Check the options first, then read SOURCE: a typo in an option costs no reading of a large file.
@@ -83,7 +108,7 @@ class Asked:
         """
         choice = choose_engine_or_none(self.engine, self.sets)
         serving = serving_options(self.policy, self.load, self.engines, self.max_running, self.kv_tokens)
-        mapping = parse_columns(self.columns) if self.columns else None
+        mapping = self.mapping()
         result, name = find_traffic(self.source, lazy_store(self.source), mapping=mapping, format=self.format)
         return Workload(name, result, choice, serving)
 
@@ -99,8 +124,13 @@ def _asked(
     kv_tokens: KvTokens = None,
     format: Format = None,
     columns: Columns = None,
+    arrivals: Arrivals = None,
+    time_zone: TimeZone = None,
+    time_scale: TimeScale = 1.0,
+    spread_ticks: SpreadTicks = None,
 ) -> Asked:
-    return Asked(source, engine, sets, policy, load, engines, max_running, kv_tokens, format, columns)
+    reading = (format, columns, arrivals, time_zone, time_scale, spread_ticks)
+    return Asked(source, engine, sets, policy, load, engines, max_running, kv_tokens, *reading)
 
 
 def workload_command(command: Callable[Concatenate[Asked, P], None]) -> Callable[..., None]:
@@ -126,12 +156,12 @@ def open_profile(reference: str) -> CostProfile:
     return find_profile(reference, lazy_store(reference))
 
 
-def parse_columns(text: str) -> ColumnMapping:
-    """`ARRIVAL,INPUT,OUTPUT[,UNIT]` as a mapping."""
+def parse_columns(text: str, without_times: bool = False) -> ColumnMapping:
+    """`ARRIVAL,INPUT,OUTPUT[,UNIT]` as a mapping; with an arrival process the first name may be left empty."""
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) not in (3, 4) or not all(parts):
+    if len(parts) not in (3, 4) or not all(parts[1 if without_times else 0 :]):
         raise BadUsage("takes ARRIVAL,INPUT,OUTPUT or ARRIVAL,INPUT,OUTPUT,UNIT", field="--columns")
     arrival, input_tokens, output_tokens, *unit = parts
     if unit and unit[0] not in ("s", "ms", "us", "ns", "iso"):
         raise BadUsage(f"the unit is s, ms, us, ns or iso, not '{unit[0]}'", field="--columns")
-    return ColumnMapping(arrival, input_tokens, output_tokens, unit[0] if unit else None)  # type: ignore[arg-type]
+    return ColumnMapping(arrival or None, input_tokens, output_tokens, unit[0] if unit else None)  # type: ignore[arg-type]

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
-
 from workloads.traces.base import Probe, Reader
-from workloads.traces.clock import is_epoch
-from workloads.traces.header_names import convention_of, nearest_convention, synonym, unit_in_name
-from workloads.traces.mapping import ColumnMapping, TimeUnit
+from workloads.traces.header_names import convention_of, nearest_convention, synonym
+from workloads.traces.mapping import ColumnMapping
 from workloads.traces.records import ReadResult
 from workloads.traces.requests import RequestColumns, read_requests
 from workloads.traces.source import Source
 from workloads.traces.table import Table
-from workloads.traces.values import SECONDS, iso_format
+from workloads.traces.time_units import settled_unit
 
 ROLES = ("arrival", "input tokens", "output tokens")
 
 
 class GenericRequests(Reader):
     name = "requests"
-    description = "request table (CSV, TSV, JSON lines, Parquet) with arrival, input and output token columns"
+    description = "request table (CSV, TSV, JSON, JSON lines, Parquet) with arrival, input and output token columns"
+    told_by = "well-known column names, or a mapping"
 
     def recognise(self, probe: Probe) -> int:
         table = probe.table
@@ -46,7 +44,7 @@ class GenericRequests(Reader):
             unit = known.time_unit
         notes = (f"arrival is '{arrival}', input '{inputs}', output '{outputs}'",)
         if unit is None:
-            unit, why = _unit(source, table, arrival, chosen.time_zone)
+            unit, why = settled_unit(source, table, arrival, chosen.time_zone)
             notes += why
         columns = RequestColumns(arrival, inputs, outputs, unit)
         return read_requests(source, table, columns, name=self.name, notes=notes, mapping=mapping)
@@ -76,45 +74,3 @@ def _names(source: Source, table: Table, mapping: ColumnMapping) -> tuple[str | 
         found.append(name)
     arrival, inputs, outputs = found
     return arrival, str(inputs), str(outputs)
-
-
-def _unit(source: Source, table: Table, arrival: str, time_zone: str | None) -> tuple[TimeUnit, tuple[str, ...]]:
-    """The time unit that name or values leave no doubt about, and a note where it came from values."""
-    values = table.values(arrival)
-    if not values:
-        raise source.bad("the file has a header and no rows" if not table.sample else f"'{arrival}' is always empty")
-    first = values[0]
-    if isinstance(first, datetime.datetime) or (isinstance(first, str) and iso_format(first.strip())):
-        zoned = isinstance(first, str) and (iso_format(first.strip()) or "").endswith(("z", "Z"))
-        return "iso", () if zoned else (f"times carry no zone and were taken as {time_zone or 'UTC'}",)
-    named = unit_in_name(arrival)
-    if named is not None:
-        return named, ()
-    numbers = _numbers(source, values, arrival)
-    for unit, scale in SECONDS.items():
-        if is_epoch(min(numbers) * scale) and is_epoch(max(numbers) * scale):
-            return unit, (f"'{arrival}' was read as Unix time in {unit}, the only unit that gives a date of our time",)
-    span = max(numbers) - min(numbers)
-    rows = len(numbers)
-    raise source.bad(
-        f"seconds or milliseconds? The first {rows} arrivals span {span:g}: in seconds that is "
-        f"{_rate(rows, span)}, in milliseconds {_rate(rows, span / 1000)}; give the time unit (s, ms, us or ns)",
-        field=arrival,
-    )
-
-
-def _numbers(source: Source, values: list[object], arrival: str) -> list[float]:
-    numbers: list[float] = []
-    for value in values:
-        try:
-            numbers.append(float(str(value)))
-        except ValueError as error:
-            line = values.index(value) + 2
-            raise source.bad(
-                f"'{str(value)[:60]}' is neither a number nor an ISO 8601 time", line=line, field=arrival
-            ) from (error)
-    return numbers
-
-
-def _rate(rows: int, span_s: float) -> str:
-    return f"{rows / span_s:.3g} requests/s" if span_s > 0 else "all at once"

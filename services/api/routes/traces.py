@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from anyio import to_thread
@@ -14,10 +11,11 @@ from starlette.responses import Response
 from db.store import Store
 from services.api.context import Context, InContext, InOwner, InPage, InStore
 from services.api.keys import IdempotencyKey, key_of, mark
-from services.api.reading import ReadLimits, read_in_child
+from services.api.uploads import file_name, mapping_of, propose_for, read_upload
 from services.api.workload import WorkloadQuery, choose_engine, given_lists, observe_query, raw_options
 from services.contract.audit import AuditModel
 from services.contract.histogram import HistogramModel
+from services.contract.mapping import MappingModel, MappingRequest
 from services.contract.trace import TraceChange, TraceModel, TracesModel, summary_of
 from services.views import trace_view
 from tuner.audit import audit, engine_of, options_of
@@ -36,29 +34,33 @@ async def upload(
     response: Response,
     file: Annotated[UploadFile, File(description="A request trace, an engine log or a size,count histogram")],
     name: Annotated[str | None, Form(max_length=300)] = None,
+    mapping: Annotated[str | None, Form(max_length=10_000, description="A MappingRequest as JSON text")] = None,
     key: IdempotencyKey = None,
 ) -> TraceModel:
-    """Store a recorded file. Only its normalised columns are kept; the same columns twice are the same trace."""
-    shown = name or _file_name(file.filename)
-    trace = await to_thread.run_sync(_store_upload, context, file, shown, limiter=context.reads)
+    """Store a recorded file. Only its normalised columns are kept; the same columns twice are the same trace.
+
+    A table whose columns or time unit are not known is refused with a question: `POST /traces/mapping` proposes the
+    answer, and `mapping` gives it.
+    """
+    shown, reading = name or file_name(file.filename), mapping_of(mapping)
+    trace = await to_thread.run_sync(_store_upload, context, file, shown, reading, limiter=context.reads)
     asked = key_of(key, owner, "trace", {"id": trace.id})
     if asked is not None and trace.id is not None:
         mark(response, await to_thread.run_sync(context.store.idempotency.remember, asked, trace.id))
     return trace
 
 
-def _store_upload(context: Context, file: UploadFile, name: str) -> TraceModel:
-    limits = ReadLimits(context.settings.parse_timeout_s, context.settings.parse_memory_mib)
-    with tempfile.NamedTemporaryFile(prefix="captune-upload-") as copy:
-        shutil.copyfileobj(file.file, copy)
-        copy.flush()
-        read = read_in_child(Path(copy.name), name, limits)
+def _store_upload(context: Context, file: UploadFile, name: str, reading: MappingRequest) -> TraceModel:
+    read = read_upload(context.settings, file, name, reading)
     return trace_view(context.store.traces.add(read, name), summary_of(read))
 
 
-def _file_name(text: str | None) -> str:
-    """The last part of what the client calls its file; a client on Windows may send a whole path."""
-    return PurePosixPath((text or "").replace("\\", "/")).name or "upload"
+@router.post("/mapping")
+async def propose_mapping(
+    context: InContext, file: Annotated[UploadFile, File(description="A request file; nothing of it is kept")]
+) -> MappingModel:
+    """What the columns of a file likely mean, and what is left open."""
+    return await to_thread.run_sync(propose_for, context.settings, file, limiter=context.reads)
 
 
 @router.get("")

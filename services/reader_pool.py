@@ -1,0 +1,189 @@
+"""ReaderPool: reused child processes that read handed-in files within limits; a hostile file costs a child.
+
+What crosses between the processes is JSON and Parquet: nothing is unpickled that a file could have shaped.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import resource
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Literal
+
+from workloads.errors import BadInput, BadUsage, CaptuneError
+from workloads.traces.mapping import ColumnMapping
+from workloads.traces.proposal import ColumnSeen, MappingProposal, propose
+from workloads.traces.read import read
+from workloads.traces.records import ReadResult
+from workloads.traces.time_units import UnitReading
+from workloads.traces.wire import dump_mapping, dump_result, load_mapping, load_result
+
+MIB = 1024 * 1024
+MAX_JOBS = 500
+"""A child is replaced after so many files, so that nothing a library leaves behind adds up."""
+_KINDS: dict[str, type[CaptuneError]] = {kind.code: kind for kind in (BadInput, BadUsage)}
+_Job = Literal["read", "propose"]
+
+_context = multiprocessing.get_context("forkserver")
+# The fork server imports the readers once; a child then starts in milliseconds.
+_context.set_forkserver_preload(["services.reader_pool"])
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Limits of one child.
+
+    Attributes:
+        timeout_s: per file.
+        memory_mib: address space of the child.
+        unpacked_mib: most unpacked bytes of a file.
+    """
+
+    timeout_s: float
+    memory_mib: int
+    unpacked_mib: int = 4096
+
+
+@dataclass(slots=True)
+class _Child:
+    process: BaseProcess
+    pipe: Connection[Any, Any]
+    jobs: int = 0
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+
+
+class ReaderPool:
+    """Children are started when needed, kept while idle, and replaced when a file broke their limits.
+
+    Thread-safe: each file has a child of its own while it is read; at most `keep` idle ones stay.
+    """
+
+    def __init__(self, limits: ReadLimits, keep: int = 2) -> None:
+        self._limits = limits
+        self._keep = keep
+        self._idle: list[_Child] = []
+        self._lock = threading.Lock()
+
+    def read(
+        self, path: Path, name: str, mapping: ColumnMapping | None = None, format: str | None = None
+    ) -> ReadResult:
+        """Read `path` as `workloads.traces.read` does; messages call the file `name`.
+
+        Raises:
+            BadInput: not understood, or reading took more time or memory than allowed.
+            BadUsage: no such format.
+        """
+        job = {"job": "read", "path": str(path), "mapping": dump_mapping(mapping), "format": format}
+        head, columns = self._run(job, name)
+        return load_result(head, columns)
+
+    def propose(self, path: Path, name: str) -> MappingProposal:
+        """What the file's columns likely mean.
+
+        Raises:
+            BadInput: not understood, or looking took more time or memory than allowed.
+        """
+        head, _ = self._run({"job": "propose", "path": str(path)}, name)
+        return _load_proposal(json.loads(head))
+
+    def close(self) -> None:
+        """End the idle children."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.end()
+
+    def _run(self, job: dict[str, Any], name: str) -> tuple[bytes, bytes]:
+        child = self._take()
+        try:
+            head, columns = self._ask(child, job, name)
+        except BaseException:
+            child.end()
+            raise
+        self._give(child)
+        if head[:1] == b"!":
+            fields = json.loads(head[1:])
+            kind = _KINDS.get(fields["code"], BadInput)
+            raise kind(fields["message"], file=name, line=fields["line"], field=fields["field"])
+        return head, columns
+
+    def _ask(self, child: _Child, job: dict[str, Any], name: str) -> tuple[bytes, bytes]:
+        child.jobs += 1
+        try:
+            child.pipe.send_bytes(json.dumps(job).encode())
+            if not child.pipe.poll(self._limits.timeout_s):
+                raise BadInput(f"reading it took longer than {self._limits.timeout_s:g} s", file=name)
+            return child.pipe.recv_bytes(), child.pipe.recv_bytes()
+        except (EOFError, OSError):
+            raise BadInput(f"it cannot be read within {self._limits.memory_mib} MiB of memory", file=name) from None
+
+    def _take(self) -> _Child:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        ours, theirs = _context.Pipe()
+        process = _context.Process(target=_serve, args=(theirs, self._limits), daemon=True)
+        process.start()
+        theirs.close()
+        return _Child(process, ours)
+
+    def _give(self, child: _Child) -> None:
+        with self._lock:
+            if child.jobs < MAX_JOBS and len(self._idle) < self._keep:
+                self._idle.append(child)
+                return
+        child.end()
+
+
+def _serve(pipe: Connection[Any, Any], limits: ReadLimits) -> None:
+    """The child: one file after the other until the parent hangs up."""
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_mib * MIB,) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while True:
+        try:
+            job = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return
+        head, columns = _answer(job, limits)
+        pipe.send_bytes(head)
+        pipe.send_bytes(columns)
+
+
+def _answer(job: dict[str, Any], limits: ReadLimits) -> tuple[bytes, bytes]:
+    error: CaptuneError
+    try:
+        path, most = Path(job["path"]), limits.unpacked_mib * MIB
+        if job["job"] == "propose":
+            return json.dumps(asdict(propose(path, max_bytes=most))).encode(), b""
+        return dump_result(read(path, mapping=load_mapping(job["mapping"]), format=job["format"], max_bytes=most))
+    except CaptuneError as problem:
+        error = problem
+    except MemoryError:
+        error = BadInput(f"it cannot be read within {limits.memory_mib} MiB of memory")
+    except Exception as problem:  # the job ends here: a reader that stumbles refuses the file
+        error = BadInput(f"it cannot be read ({type(problem).__name__})")
+    return b"!" + json.dumps(error.fields()).encode(), b""
+
+
+def _load_proposal(document: dict[str, Any]) -> MappingProposal:
+    mapping = load_mapping(document["mapping"])
+    assert mapping is not None
+    return MappingProposal(
+        document["format"],
+        tuple(ColumnSeen(**column) for column in document["columns"]),
+        mapping,
+        tuple(UnitReading(**reading) for reading in document["unit_readings"]),
+        tuple(document["questions"]),
+    )

@@ -1,0 +1,87 @@
+"""Reader children: reused, and ended when a file breaks their limits."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.reader_pool import ReaderPool, ReadLimits
+from workloads.errors import BadInput, BadUsage
+from workloads.traces.arrivals import ArrivalProcess
+from workloads.traces.mapping import ColumnMapping
+from workloads.traces.read import read
+
+HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+LOG = "[2025-11-11 04:06:27] Decode batch, #running-req: 46, #token: 812, token usage: 0.01, #queue-req: 0, \n"
+
+
+@pytest.fixture
+def pool() -> Iterator[ReaderPool]:
+    pool = ReaderPool(ReadLimits(timeout_s=20, memory_mib=3000, unpacked_mib=8), keep=1)
+    yield pool
+    pool.close()
+
+
+def child_of(pool: ReaderPool) -> int | None:
+    return pool._idle[0].process.pid if pool._idle else None
+
+
+def test_a_child_is_reused_and_gives_what_reading_here_gives(pool: ReaderPool, tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    pids = set()
+    for text in (HEAD + "2023-11-16 18:15:46.68,5,6\n2023-11-16 18:15:47.68,0,6\n", LOG, "size,count\n1,10\n2,20\n"):
+        path.write_text(text)
+        there, here = pool.read(path, "mine"), read(path)
+        assert (there.format, there.kind, there.rows, there.notes) == (here.format, here.kind, here.rows, here.notes)
+        assert there.observation == here.observation
+        assert there.traffic.digest() == here.traffic.digest()
+        pids.add(child_of(pool))
+    assert len(pids) == 1
+
+
+def test_an_error_names_the_file_as_the_user_does_and_keeps_the_child(pool: ReaderPool, tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_text(HEAD + "2023-11-16 18:15:46.68,-5,6\n")
+    with pytest.raises(BadInput) as caught:
+        pool.read(path, "mine.csv")
+    assert (caught.value.file, caught.value.line, caught.value.field) == ("mine.csv", 2, "ContextTokens")
+    first = child_of(pool)
+    with pytest.raises(BadUsage, match="splunk"):
+        pool.read(path, "mine.csv", format="splunk")
+    assert first is not None and child_of(pool) == first
+
+
+def test_a_mapping_crosses_the_pipe(pool: ReaderPool, tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_text("a,b\n" + "10,2\n" * 50)
+    mapping = ColumnMapping(None, "a", "b", arrivals=ArrivalProcess("gamma", 3.0, cv=2.0, seed=5))
+    assert pool.read(path, "mine", mapping).traffic.digest() == read(path, mapping=mapping).traffic.digest()
+    assert pool.propose(path, "mine").columns[0].name == "a"
+
+
+def test_unpacked_size_is_limited(pool: ReaderPool, tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_bytes(gzip.compress(HEAD.encode() + b"2023-11-16 18:15:46.68,5,6\n" * 1_000_000))
+    with pytest.raises(BadInput, match="more than 8 MiB unpacked"):
+        pool.read(path, "bomb.gz")
+
+
+def test_a_slow_file_costs_its_child(tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_text(HEAD + "2023-11-16 18:15:46.68,5,6\n" * 2_000_000)
+    pool = ReaderPool(ReadLimits(timeout_s=0.05, memory_mib=3000))
+    with pytest.raises(BadInput, match=r"took longer than 0\.05 s"):
+        pool.read(path, "slow.csv")
+    assert child_of(pool) is None
+
+
+def test_too_little_memory_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "upload"
+    path.write_text(HEAD + "2023-11-16 18:15:46.68,5,6\n" * 2_000_000)
+    pool = ReaderPool(ReadLimits(timeout_s=60, memory_mib=700))
+    with pytest.raises(BadInput, match="cannot be read within 700 MiB of memory"):
+        pool.read(path, "large.csv")
+    pool.close()

@@ -37,7 +37,7 @@ class Probe:
         """The file as a table, or None where it has neither a header nor JSON objects."""
         if self.source.is_parquet:
             return ParquetTable(self.source)
-        if self.source.is_tar:
+        if self.source.is_tar or self.source.is_msgpack:
             return None
         if self.document is not None:
             return None if any(map(self.document.mentions, DOCUMENT_KEYS)) else self.document.table()
@@ -51,7 +51,8 @@ class Probe:
     @cached_property
     def found_markers(self) -> frozenset[bytes]:
         """Markers in the first block that has any, and in the block after it (two tables of one log can part there)."""
-        if self.source.is_parquet or self.source.is_tar or self.document is not None:
+        source = self.source
+        if source.is_parquet or source.is_tar or source.is_msgpack or self.document is not None:
             return frozenset()
         found: set[bytes] = set()
         for block in self.source.blocks(utf8=False):

@@ -19,7 +19,7 @@ from workloads.traces.mapping import ColumnMapping
 from workloads.traces.observer import Observer
 from workloads.traces.records import EngineObservation, ReadResult, StepTrace
 from workloads.traces.source import Source
-from workloads.traces.step_rows import CHUNK_ROWS, STEP_ROW, Gathered, busiest_engine
+from workloads.traces.step_rows import CHUNK_ROWS, STEP_ROW, Gathered, Tally, busiest_engine
 
 UNREADABLE = "unreadable line"
 USUAL_FROM_BYTES = 64 << 20
@@ -71,6 +71,10 @@ class LogReader(Reader):
         (step times, which rank's row counts). Called with a part of the log at a time."""
         return rows
 
+    def one_engine(self, rows: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """Kept rows of the whole log -> those of one engine, and what to say about it."""
+        return busiest_engine(rows, tally, self.writers)
+
     @abstractmethod
     def evidence(self, rows: pl.DataFrame, observation: EngineObservation) -> Evidence:
         """What the kept rows of one engine are evidence of."""
@@ -91,7 +95,7 @@ class LogReader(Reader):
             told = gathered.tally.told()
             raise source.bad(f"none of the log's {gathered.tally.read} step lines can be used ({told})")
         observation = observer.result()
-        kept, notes = busiest_engine(kept, gathered.tally, self.writers)
+        kept, notes = self.one_engine(kept, gathered.tally)
         found = self.evidence(kept, observation)
         if gathered.merged:
             notes += ("equal steps of neighbouring lines were joined into one row each: the log is long",)

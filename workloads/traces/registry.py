@@ -6,16 +6,22 @@ from workloads.errors import BadUsage
 from workloads.traces.azure import Azure2023, Azure2024, AzureMultimodal
 from workloads.traces.base import Probe, Reader
 from workloads.traces.bench_results import GuideLlm, SglangBench, VllmBench
+from workloads.traces.forward_pass_file import ForwardPassFile
 from workloads.traces.generic import GenericRequests
 from workloads.traces.histogram_csv import HistogramCsv
 from workloads.traces.mooncake import Bailian, Mooncake
 from workloads.traces.otlp import OtlpGenAi
+from workloads.traces.prometheus import PrometheusRange, PrometheusText
 from workloads.traces.public_traces import AiBrix, BurstGpt, ServingSimSessions, Swissai, TraceLab
 from workloads.traces.request_exports import AiPerf, SglangRequestLog, SglangRequestMetrics
 from workloads.traces.servegen import ServeGen
+from workloads.traces.serving_ticks import ServingTicks
 from workloads.traces.sglang_log import SglangLog
 from workloads.traces.source import Source
-from workloads.traces.vllm_log import VllmGraphTable, VllmIterations, VllmStats
+from workloads.traces.step_record import StepRecord
+from workloads.traces.trtllm_log import TrtllmIterations
+from workloads.traces.trtllm_stats import TrtllmStats
+from workloads.traces.vllm_log import VllmBatchSizes, VllmGraphTable, VllmIterations, VllmStats
 
 READERS: tuple[Reader, ...] = (
     Azure2023(),
@@ -38,9 +44,17 @@ READERS: tuple[Reader, ...] = (
     OtlpGenAi(),
     HistogramCsv(),
     GenericRequests(),
+    StepRecord(),
+    ServingTicks(),
+    TrtllmStats(),
+    PrometheusText(),
+    PrometheusRange(),
+    ForwardPassFile(),
     SglangLog(),
     VllmIterations(),
+    TrtllmIterations(),
     VllmGraphTable(),
+    VllmBatchSizes(),
     VllmStats(),
 )
 

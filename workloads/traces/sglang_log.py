@@ -33,6 +33,7 @@ STEADY = 0.1
 class SglangLog(LogReader):
     name = "sglang-log"
     description = "SGLang log with Decode batch lines"
+    told_by = "`Decode batch` or `Prefill batch` lines, whatever stands before them"
     markers = (b"Decode batch", b"Prefill batch", b"Prefil batch")
     certainty = 40
     families = ("decode_full", "prefill_breakable")

@@ -8,7 +8,17 @@ from workloads.traces.observer import Observer, option_of, sizes_of
 from workloads.traces.records import EngineObservation
 
 _OPTIONS = (
-    *("max_running_requests", "chunked_prefill_size", "max_prefill_tokens", "tp_size", "dp_size", "pp_size"),
+    *(
+        "model_path",
+        "quantization",
+        "kv_cache_dtype",
+        "max_running_requests",
+        "chunked_prefill_size",
+        "max_prefill_tokens",
+        "tp_size",
+        "dp_size",
+        "pp_size",
+    ),
     *("cuda_graph_max_bs", "cuda_graph_max_bs_decode", "cuda_graph_max_bs_prefill", "decode_log_interval"),
     *("enable_dp_attention", "speculative_algorithm", "speculative_num_draft_tokens", "disable_cuda_graph"),
     *("disable_cuda_graph_padding", "torch_compile_max_bs", "mem_fraction_static", "page_size"),
@@ -24,7 +34,8 @@ _END = re.compile(
     r"(?:TP(?P<tp>\d+).*)?Capture (?P<phase>.*?) end\..*?(?:elapsed=|Time elapsed: )(?P<s>[\d.]*\d) s"
     r".*?mem usage=(?P<gb>-?[\d.]*\d) GB",
 )
-_PROGRESS = re.compile(r"Capturing batches \(bs=(\d{1,9})")
+_PROGRESS = re.compile(r"Capturing batches \(bs=(\d{1,9})(?: avail_mem=(\d{1,6}(?:\.\d{1,6})?) ?GB)?")
+_LEFT = re.compile(r"avail mem=(\d{1,6}(?:\.\d{1,6})?) ?GB")
 _VERSION = re.compile(r"(?i)\bsglang(?:[ _-]?version)?['\"]?\s*[:=v ]\s*['\"]?v?(\d+\.\d+[\w.]*)")
 _MIB_PER_GB = 1024.0  # SGLang divides bytes by 1 << 30 and prints GB.
 
@@ -43,6 +54,8 @@ class SglangObserver(Observer):
         self._lists: dict[str, tuple[int, ...]] = {}
         self._asked: dict[str, tuple[int, ...]] = {}
         self._progress: set[int] = set()
+        self._free: list[tuple[int, float]] = []
+        self._free_after: float | None = None
         self._options: dict[str, str] = {}
         self._captures: dict[tuple[str, str], tuple[float, float]] = {}
         self._kv_tokens: int | None = None
@@ -55,6 +68,9 @@ class SglangObserver(Observer):
         self._read_lists(text)
         if end := _END.search(text):
             self._captures[end["tp"] or "0", end["phase"]] = (float(end["s"]), float(end["gb"]))
+            left = _LEFT.search(text, end.start("gb"))
+            if left and self._free and self._free_after is None and (end["tp"] or "0") == "0":
+                self._free_after = float(left.group(1))
         if version := _VERSION.search(text):
             self._version = version.group(1)
 
@@ -80,7 +96,23 @@ class SglangObserver(Observer):
             value = option_of(text, name) if "server_args=" in text else None
             if value is not None and value.startswith("["):
                 self._asked[phase] = sizes_of(value)
-        self._progress.update(int(size) for size in _PROGRESS.findall(text))
+        for size, free_gb in _PROGRESS.findall(text):
+            self._progress.add(int(size))
+            self._read_free(int(size), free_gb)
+
+    def _read_free(self, size: int, free_gb: str) -> None:
+        """Free memory before each size of the first capture; a size that grows again is another capture."""
+        if not free_gb or self._free_after is not None or (self._free and size > self._free[-1][0]):
+            return
+        if not self._free or size < self._free[-1][0]:
+            self._free.append((size, float(free_gb)))
+
+    def _memory_by_size(self) -> dict[int, float]:
+        after = [free for _, free in self._free[1:]]
+        after += [] if self._free_after is None else [self._free_after]
+        return {
+            size: round(_MIB_PER_GB * (free - left), 2) for (size, free), left in zip(self._free, after, strict=False)
+        }
 
     def result(self) -> EngineObservation:
         lists = self._asked | self._lists
@@ -97,4 +129,5 @@ class SglangObserver(Observer):
             capture_s=sum(seconds for seconds, _ in costs) if costs else None,
             graph_memory_mib=_MIB_PER_GB * sum(gb for _, gb in costs) if costs else None,
             kv_tokens=self._kv_tokens,
+            memory_by_size_mib=self._memory_by_size(),
         )

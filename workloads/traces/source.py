@@ -116,6 +116,21 @@ class Source:
         """What reading `stream`, or an archive in it, can raise where it is damaged."""
         return (*_DAMAGED, tarfile.TarError)
 
+    @property
+    def is_msgpack(self) -> bool:
+        """msgpack messages that begin with a version: an array of at least five, or a map; no text begins so."""
+        head = self.peek[:9]
+        array = len(head) > 1 and 0x95 <= head[0] <= 0x9F and head[1] < 0x80
+        return array or (len(head) == 9 and 0x85 <= head[0] <= 0x8F and head[1:] == b"\xa7version")
+
+    def read_from(self, stream: IO[bytes], done: int, most: int) -> bytes:
+        """The next `most` bytes of `stream()`; `done` is how many were read before.
+
+        Raises:
+            BadInput: the packing is cut off or damaged.
+        """
+        return self._read(stream, done, most)
+
     def stream(self) -> IO[bytes]:
         """The unpacked bytes; the caller bounds how many it reads."""
         return self._open()

@@ -1,16 +1,21 @@
-"""vLLM logs, three ways of writing about steps; a log that has several is read by the one that says most.
+"""vLLM logs, four ways of writing about steps; a log that has several is read by the one that says most.
 
 Iteration lines give size and time of every step; `--cudagraph-metrics` tables give the bucket and graph mode of every
-step; the periodic statistics line gives one count of running requests every ten seconds. All sizes are tokens.
+step; `VLLM_LOG_BATCHSIZE_INTERVAL` lines give the median forward time of every padded size; the periodic statistics
+line gives one count of running requests every ten seconds. Sizes are tokens, but for that last one.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import polars as pl
 
+from workloads.histogram import Unit
 from workloads.traces.log_lines import YEAR_S, clock_s, number
 from workloads.traces.log_reader import UNREADABLE, Evidence, LogReader, interval_s
 from workloads.traces.records import EngineObservation
+from workloads.traces.step_rows import Tally, busiest_engine
 from workloads.traces.vllm_observer import VllmObserver
 
 # The logger prints month and day only; a container's own time stamp in front may carry a year.
@@ -22,7 +27,7 @@ _WRITER = r"\((\w+) pid=\d+\)"
 
 class _VllmLog(LogReader):
     families = ("decode_full", "decode_piecewise")
-    units = ("tokens", "tokens")
+    units: ClassVar[tuple[Unit, ...]] = ("tokens", "tokens")
 
     def observer(self) -> VllmObserver:
         return VllmObserver()
@@ -57,6 +62,7 @@ _KV_PERCENT = number(r"KV cache usage:\s*([\d.]+)%", pl.Float64())
 class VllmIterations(_VllmLog):
     name = "vllm-iterations"
     description = "vLLM log with --enable-logging-iteration-details"
+    told_by = "`Iteration(n): .. context requests` lines"
     markers = (b"context requests,",)
     certainty = 48
 
@@ -94,6 +100,7 @@ class VllmGraphTable(_VllmLog):
     name = "vllm-cudagraph-metrics"
     writers = "processes"
     description = "vLLM log with --cudagraph-metrics tables"
+    told_by = "table rows that end in a graph mode and a count"
     markers = (b"| FULL", b"| PIECEWISE", b"| NONE")
     certainty = 46
 
@@ -122,9 +129,59 @@ class VllmGraphTable(_VllmLog):
         return Evidence("census", wraps_s=YEAR_S)
 
 
+class VllmBatchSizes(_VllmLog):
+    """`Batchsize forward time stats (batchsize, count, median_time(ms)): [(16, 512, 9.81), ...]`, cumulative since the
+    process started: its last line says all. vLLM counts the tokens after padding and synchronises after every step."""
+
+    name = "vllm-batchsize-times"
+    description = "vLLM log with VLLM_LOG_BATCHSIZE_INTERVAL set"
+    told_by = "`Batchsize forward time stats` lines"
+    markers = (b"Batchsize forward time stats",)
+    certainty = 43
+    writers = "processes"
+
+    def extract(self, lines: pl.DataFrame) -> pl.DataFrame:
+        whole = pl.col("text").str.contains(r"median_time\(ms\)\):?\s*\[.*\]")
+        triples = lines.with_columns(
+            pl.when(whole).then(pl.col("text").str.extract_all(r"\(\d{1,9}, \d{1,12}, [\d.]+\)")).alias("triple")
+        ).explode("triple")
+        cells = pl.col("triple").str.extract_groups(r"\((\d+), (\d+), ([\d.]+)\)").struct
+        size, steps = cells.field("1").cast(pl.Int64), cells.field("2").cast(pl.Int64)
+        reason = (
+            pl.when(size.is_null()).then(pl.lit(UNREADABLE)).when((size == 0) | (steps == 0)).then(pl.lit("empty step"))
+        )
+        return _rows(
+            triples,
+            size=size,
+            steps=steps,
+            step_ms=cells.field("3").cast(pl.Float64, strict=False),
+            engine=pl.col("text").str.extract(_WRITER),
+            reason=reason,
+        )
+
+    def one_engine(self, rows: pl.DataFrame, tally: Tally) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        rows, notes = busiest_engine(rows, tally, self.writers)
+        totals = rows.group_by("line", maintain_order=True).agg(pl.col("steps").sum())
+        # Counts that fall are a process that started again: the last line before it still counts.
+        last = totals.filter((pl.col("steps").shift(-1) < pl.col("steps")).fill_null(True))["line"]
+        old = rows.filter(~pl.col("line").is_in(last.implode()))
+        if old.height:
+            tally.drop("superseded by a later line", old.height, int(old["line"].min()))  # type: ignore[arg-type]
+        return rows.filter(pl.col("line").is_in(last.implode())), notes
+
+    def evidence(self, rows: pl.DataFrame, observation: EngineObservation) -> Evidence:
+        note = (
+            "sizes are tokens after padding, decode and mixed steps together, and every step was synchronised: good "
+            "for step times, not for judging padding"
+        )
+        return Evidence("reconstruction", wraps_s=YEAR_S, notes=(note,))
+
+
 class VllmStats(_VllmLog):
+    units = ("requests", "tokens")
     name = "vllm-stats"
     description = "vLLM log with periodic statistics lines"
+    told_by = "`tokens/s, Running: n reqs` lines"
     markers = (b" tokens/s, Running:",)
     certainty = 44
 

@@ -9,7 +9,15 @@ from workloads.traces.records import EngineObservation
 
 _OPTIONS = (
     *("max_num_seqs", "max_num_batched_tokens", "max_model_len", "tensor_parallel_size", "data_parallel_size"),
-    *("num_speculative_tokens", "enforce_eager", "performance_mode", "max_cudagraph_capture_size"),
+    *(
+        "model",
+        "quantization",
+        "kv_cache_dtype",
+        "num_speculative_tokens",
+        "enforce_eager",
+        "performance_mode",
+        "max_cudagraph_capture_size",
+    ),
 )
 _LIST = re.compile(r"(?:Capture sizes:|cudagraph_capture_sizes['\"]?\s*[:=])\s*\[([\d, ]*)\]")
 _MODE = re.compile(r"- Mode: (\w+)")

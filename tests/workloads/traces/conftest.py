@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.traces.request_examples import EXAMPLES as REQUEST_EXAMPLES
+from tests.workloads.traces.step_examples import STEP_EXAMPLES
 from workloads.traces.read import read
 from workloads.traces.records import ReadResult
 
@@ -85,6 +86,8 @@ EXAMPLES: dict[str, tuple[bytes, int, int]] = {
         1,
     ),
 }
+
+EXAMPLES |= STEP_EXAMPLES
 
 
 @pytest.fixture

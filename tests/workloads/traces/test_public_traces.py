@@ -9,7 +9,7 @@ import pytest
 
 from workloads.errors import BadInput
 from workloads.traces.read import read
-from workloads.traces.records import RequestTrace
+from workloads.traces.records import RequestTrace, StepTrace
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,18 @@ def test_the_mooncake_clock_is_called_coarse(public_traces: Path) -> None:
     ("file", "message"),
     [
         ("vidur/arxiv_summarization_stats_llama2_tokenizer_filtered_v2.csv", "no column 'arrived_at'"),
-        ("llmservingsim/RTX4090/Llama-3.1-8B/timeseries.csv", "no known request or histogram columns"),
     ],
 )
 def test_files_that_are_no_request_traces_are_refused(public_traces: Path, file: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         read(public_traces / file)
+
+
+def test_ticks_of_a_real_vllm_are_a_sample_of_its_running_requests(public_traces: Path) -> None:
+    result = read(public_traces / "llmservingsim/RTX4090/Llama-3.1-8B/timeseries.csv")
+    assert result.format == "llmservingsim-ticks"
+    assert isinstance(result.traffic, StepTrace)
+    assert (result.traffic.origin, result.traffic.sample_every_s) == ("sample", 1.0)
+    assert result.rows.read == result.rows.kept + sum(result.rows.dropped.values())
+    assert result.rows.read == 184
+    assert result.traffic.size.max() <= 256

@@ -202,3 +202,21 @@ def test_the_list_of_the_engine_configuration_serves_where_no_table_is(read_text
     seen = read_text(config + prefixed(V1_LINE.format(n=5), PREFIXES["2025"])).observation
     assert seen is not None
     assert (seen.version, seen.lists) == ("0.11.0", {"capture": (1, 2, 4, 8, 256, 512)})
+
+
+def test_the_periodic_line_tells_a_step_time_only_of_a_batch_that_stayed(read_text: Read) -> None:
+    line = (
+        "Engine 000: Avg prompt throughput: {prompt} tokens/s, Avg generation throughput: {rate} tokens/s, "
+        "Running: {n} reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%"
+    )
+    shown = [(0.0, 400.0, 8), (0.0, 800.0, 8), (5.0, 800.0, 8), (0.0, 800.0, 9), (0.0, 0.0, 9), (0.0, 900.0, 9)]
+    lines = [line.format(prompt=prompt, rate=rate, n=n) for prompt, rate, n in shown]
+    steps = steps_of(read_text(prefixed("\n".join(lines), PREFIXES["2025"])))
+    np.testing.assert_allclose(steps.step_ms, [np.nan, 10.0, np.nan, np.nan, np.nan, 10.0])
+    assert (steps.units[0], steps.sample_every_s) == ("requests", None)
+
+
+def test_a_log_of_several_engines_says_that_table_rows_may_be_of_any(read_text: Read) -> None:
+    other = prefixed(V1_LINE.format(n=5).replace("000", "001"), PREFIXES["API server"])
+    result = read_text(prefixed(TABLE, PREFIXES["API server"]) + other)
+    assert any("several engines" in note for note in result.notes)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 EXTRAS := worker,server,dashboard,dev
 
-.PHONY: setup demo test test-e2e test-gpu test-engines lint format serve benchmark clean
+.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu test-engines test-fuzz lint format serve benchmark clean
 
 setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
 
@@ -25,19 +25,30 @@ $(VENV)/.all: $(VENV)/bin/python pyproject.toml requirements.lock
 demo: $(VENV)/.core  ## trace -> tuned list -> export on the bundled sample
 	@$(BIN)/captune demo
 
-test: $(VENV)/.all  ## the whole suite: units, both databases, local Ray, a real browser
+test: $(VENV)/.all  ## units, both databases, local Ray, a short path in a real browser
 	@tests/e2e/ensure_browser.sh
 	$(BIN)/pytest
 
-test-e2e: $(VENV)/.all  ## the browser tests alone
+test-e2e: $(VENV)/.all  ## all browser tests, the long ones too
 	@tests/e2e/ensure_browser.sh
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest tests/e2e -m e2e
+
+screenshots: $(VENV)/.all  ## every page, light and dark, wide and narrow, into docs/screenshots
+	@tests/e2e/ensure_browser.sh
+	CAPTUNE_SCREENSHOTS=1 $(BIN)/pytest tests/e2e/test_pages.py -m e2e
+
+benchmark-dashboard: $(VENV)/.all  ## how fast every page is over a full database; writes docs/dashboard.md
+	@tests/e2e/ensure_browser.sh
+	$(BIN)/python benchmarks/dashboard.py
 
 test-gpu: $(VENV)/.all  ## what needs a CUDA device
 	$(BIN)/pytest tests/gpu -m gpu
 
 test-engines: $(VENV)/.all  ## our engine rules against released vLLM and SGLang packages (downloads about 1 GB)
 	$(BIN)/pytest -s tests/engines_real/check_vllm.py tests/engines_real/check_sglang.py
+
+test-fuzz: $(VENV)/.all  ## the API against schemathesis, at length (FUZZ_EXAMPLES=N; about ten minutes)
+	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100} $(BIN)/pytest tests/services/api/test_openapi.py
 
 lint: $(VENV)/.all  ## style, types, import directions
 	$(BIN)/ruff check .

@@ -8,27 +8,29 @@ import streamlit as st
 
 st.set_page_config(page_title="Captune", page_icon=str(Path(__file__).with_name("favicon.svg")), layout="wide")
 st.logo(str(Path(__file__).with_name("logo.svg")), size="large")
-# Streamlit leaves a hand's breadth above the title.
-st.html("<style>.stMainBlockContainer {padding-top: 3.5rem; padding-bottom: 3rem;}</style>")
+st.html(Path(__file__).with_name("style.css"))
 
 
 def _page(name: str, icon: str) -> st.Page:
     return st.Page(f"pages/{name}.py", title=name.capitalize(), icon=f":material/{icon}:", url_path=name)
 
 
+# Without sections: Streamlit puts those into lists that a screen reader cannot follow.
 page = st.navigation(
-    {
-        "": [st.Page("pages/start.py", title="Start", icon=":material/home:", default=True)],
-        "Traffic": [_page("traces", "upload_file"), _page("workload", "bar_chart")],
-        "Decision": [
-            _page("coverage", "stacked_bar_chart"),
-            _page("tune", "tune"),
-            _page("sweeps", "list_alt"),
-            _page("result", "verified"),
-        ],
-        "Evidence": [_page("measurements", "speed"), _page("compare", "compare_arrows")],
-        "Rollout": [_page("export", "ios_share"), _page("fleet", "dns")],
-    },
+    [
+        st.Page("pages/start.py", title="Start", icon=":material/home:", default=True),
+        _page("traces", "upload_file"),
+        _page("workload", "bar_chart"),
+        _page("coverage", "stacked_bar_chart"),
+        _page("tune", "tune"),
+        _page("sweeps", "list_alt"),
+        _page("result", "verified"),
+        _page("measurements", "speed"),
+        _page("feedback", "all_inclusive"),
+        _page("export", "ios_share"),
+        _page("fleet", "dns"),
+        _page("compare", "compare_arrows"),
+    ],
     expanded=True,
 )
 st.title("Which capture sizes?" if page.title == "Start" else page.title, anchor=False)

@@ -16,6 +16,7 @@ from services.contract.error import ErrorModel
 from services.contract.export import ExportModel
 from services.contract.histogram import HistogramModel
 from services.contract.lint import LintModel
+from services.contract.load import LoadCurvesModel, LoadRequest
 from services.contract.profile import ProfileModel, ProfilesModel
 from services.contract.recommendation import RecommendationModel
 from services.contract.schedule import SchedulesModel
@@ -85,6 +86,9 @@ class Client:
 
     def solve(self, request: SolveRequest) -> FrontModel:
         return _parsed(self._send("POST", "/solve", json=request.model_dump(mode="json")), FrontModel)
+
+    def load_curves(self, request: LoadRequest) -> LoadCurvesModel:
+        return _parsed(self._send("POST", "/load-curves", json=request.model_dump(mode="json")), LoadCurvesModel)
 
     def histogram(self, trace_id: str, query: Mapping[str, Any]) -> HistogramModel:
         return self._get(f"/traces/{trace_id}/histogram", HistogramModel, query)

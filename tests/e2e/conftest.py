@@ -15,11 +15,13 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 READY_TIMEOUT_S = 60.0
+expect.set_options(timeout=20_000)  # two cores, shared with the browser and a sweep
 FAILED = pytest.StashKey[bool]()
 WIDTH_PX, HEIGHT_PX = 1440, 900
 FLAGS = [
@@ -143,6 +145,23 @@ def recording(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Pat
     path = tmp_path_factory.mktemp("trace") / "conversation.csv"
     path.write_text(_azure_csv(requests=1_500))
     return path
+
+
+@pytest.fixture(scope="session")
+def tuned(stack: Stack, recording: Path) -> dict[str, str]:
+    """A stored trace and a finished sweep, made over the API: `trace_id`, `sweep_id`, `recommendation_id`."""
+    api = f"{stack.api_url}/api/v1"
+    with recording.open("rb") as file:
+        trace = httpx.post(f"{api}/traces", files={"file": (recording.name, file)}, timeout=60).json()
+    wanted = {"trace_id": trace["id"], "engine": "vllm@0.33.0", "profile": "h200-llama-3.1-8b", "trials": 24}
+    wanted |= {"options": {"max_num_seqs": "512"}, "serving": {"policy": "decode", "load": 4.0}}
+    sweep = httpx.post(f"{api}/sweeps", json=wanted).json()
+    deadline = time.monotonic() + 90
+    while sweep["recommendation_id"] is None:
+        assert time.monotonic() < deadline and sweep["state"] != "failed", sweep
+        time.sleep(0.3)
+        sweep = httpx.get(f"{api}/sweeps/{sweep['id']}").json()
+    return {"trace_id": trace["id"], "sweep_id": sweep["id"], "recommendation_id": sweep["recommendation_id"]}
 
 
 def _azure_csv(requests: int) -> str:

@@ -162,3 +162,14 @@ def test_a_trace_is_renamed_and_keeps_its_id(api: TestClient) -> None:
 
 def test_the_importance_of_an_unknown_sweep_is_not_found(api: TestClient) -> None:
     assert api.get("/api/v1/sweeps/gone/importance").status_code == 404
+
+
+def test_load_curves_hold_the_default_and_every_list(api: TestClient, case: dict[str, Any]) -> None:
+    answer = api.post("/api/v1/load-curves", json={**case, "lists": {"short": [1, 2]}, "points": 5})
+    assert answer.status_code == 200, answer.text
+    curves = answer.json()
+    assert list(curves["curves"]) == ["default", "short"] and len(curves["loads"]) == 5
+    assert all(len(curve["reports"]) == 5 for curve in curves["curves"].values())
+    counts = upload(api, "sizes.csv", b"size,count\n3,100\n").json()["id"]
+    refused = api.post("/api/v1/load-curves", json={**case, "trace_id": counts})
+    assert refused.status_code in (400, 422) and "another load" in refused.json()["detail"]

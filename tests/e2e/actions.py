@@ -1,0 +1,87 @@
+"""What a person does in the dashboard, as functions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.sync_api import Page, TimeoutError, expect
+
+SWEEP_TIMEOUT_MS = 90_000
+
+
+def stored_result(api_url: str) -> dict[str, Any]:
+    """The newest recommendation."""
+    sweeps = httpx.get(f"{api_url}/api/v1/sweeps").json()["items"]
+    identity = next(sweep["recommendation_id"] for sweep in sweeps if sweep["recommendation_id"])
+    document = httpx.get(f"{api_url}/api/v1/recommendations/{identity}").json()
+    assert isinstance(document, dict)
+    return document
+
+
+def stored_traces(api_url: str) -> list[str]:
+    return [trace["id"] for trace in httpx.get(f"{api_url}/api/v1/traces").json()["items"]]
+
+
+def open_page(page: Page, url: str, path: str) -> None:
+    page.goto(f"{url}/{path}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    idle(page)
+
+
+def idle(page: Page) -> None:
+    """Streamlit has run the page to its end."""
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+
+
+def hand_in(page: Page, path: Path) -> None:
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(path)
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    wanted = page.get_by_role("option", name=re.compile(option)).first
+    for _ in range(5):  # a rerun of the page closes an open list
+        page.get_by_role("combobox", name=re.compile(rf"\b{label}\b")).click()
+        try:
+            wanted.click(timeout=2_000)
+        except TimeoutError:
+            continue
+        break
+    idle(page)
+
+
+def fill(page: Page, label: str, value: str, key: str = "Enter") -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(value)
+    box.press(key)
+    idle(page)
+
+
+def metric(page: Page, label: str, nth: int = 0) -> str:
+    """The figure of a card, without its change."""
+    found = page.get_by_test_id("stMetric").filter(has=page.get_by_text(label, exact=True)).nth(nth)
+    return found.get_by_test_id("stMetricValue").inner_text().strip()
+
+
+def download(page: Page, name: str | re.Pattern[str], folder: Path) -> str:
+    with page.expect_download() as caught:
+        page.get_by_role("button", name=name).first.click()
+    path = folder / caught.value.suggested_filename
+    caught.value.save_as(path)
+    return path.read_text()
+
+
+def shot(page: Page, path: Path) -> None:
+    """The whole page: Streamlit scrolls inside a box, so the window is made as tall as its content."""
+    idle(page)
+    page.wait_for_timeout(600)  # figures ease in
+    size = page.viewport_size
+    assert size is not None
+    tall = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
+    page.set_viewport_size({"width": size["width"], "height": max(size["height"], int(tall))})
+    page.wait_for_timeout(600)
+    page.screenshot(path=path)
+    page.set_viewport_size(size)
+    assert path.stat().st_size > 10_000

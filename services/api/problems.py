@@ -96,7 +96,9 @@ def answer(model: ErrorModel, headers: dict[str, str] | None = None) -> Response
 
 
 def _allowed(app: FastAPI, request: Request) -> list[str]:
-    # Starlette's own Allow header names the methods of one route only; several routes can share a path.
-    path = request.scope["path"]
-    fitting = (item for template, item in app.openapi()["paths"].items() if compile_path(template)[0].match(path))
+    # Starlette's own Allow header names the methods of one route only; several routes can share a path. A path that
+    # the document spells out goes before a template that would fit it too, as OpenAPI has it.
+    path, paths = request.scope["path"], app.openapi()["paths"]
+    spelled = [paths[path]] if path in paths else None
+    fitting = spelled or [item for template, item in paths.items() if compile_path(template)[0].match(path)]
     return sorted({method.upper() for item in fitting for method in item})

@@ -16,10 +16,12 @@ from services.cli.options import (
     given_lists,
 )
 from services.cli.output import percent, sizes_text
+from services.cli.running import Running, asked_with
 from services.cli.workload import DEFAULT_PROFILE, Asked, Workload, open_profile, workload_command
 from services.contract.audit import AuditModel
 from tuner.audit import Audit, engine_of, options_of
 from tuner.audit import audit as run_audit
+from tuner.engines.base import Engine, Lists
 from workloads.traces.records import StepTrace
 
 
@@ -27,18 +29,21 @@ from workloads.traces.records import StepTrace
 def audit(
     asked: Asked,
     sizes: Sizes = None,
+    running: Running = None,
     profile: ProfileName = None,
     as_json: Json = False,
 ) -> None:
     """Share of steps above the ceiling, sizes never used, padding, and the list that runs today."""
+    asked, present = asked_with(asked, running)
     workload = asked.open()
-    result, notes = _audit(workload, asked.sets, sizes, profile)
+    lists = given_lists(sizes, workload.choice) or present
+    result, notes = _audit(workload, asked.sets, lists, profile)
     document = AuditModel.from_domain(result, notes=tuple(notes)).model_dump(mode="json")
     output(as_json).emit(document, lambda console: _draw(console, workload, result, notes))
 
 
 def _audit(
-    workload: Workload, sets: Sequence[str] | None, sizes: str | None, profile: str | None
+    workload: Workload, sets: Sequence[str] | None, lists: Lists | None, profile: str | None
 ) -> tuple[Audit, list[str]]:
     observation = workload.read.observation
     choice = workload.choice
@@ -52,11 +57,18 @@ def _audit(
     traffic = workload.read.traffic
     if not isinstance(traffic, StepTrace):
         observed = Workload(workload.name, workload.read, choice, workload.serving).observe(
-            open_profile(profile or DEFAULT_PROFILE), given_lists(sizes, choice)
+            open_profile(profile or DEFAULT_PROFILE), _for_engine(lists, choice.engine)
         )
         notes.append(f"requests were simulated with the step times of profile '{profile or DEFAULT_PROFILE}'")
         traffic = observed.steps
-    return run_audit(traffic, observation, choice.engine, options, given_lists(sizes, choice)), notes
+    return run_audit(traffic, observation, choice.engine, options, _for_engine(lists, choice.engine)), notes
+
+
+def _for_engine(lists: Lists | None, engine: Engine) -> Lists | None:
+    """Sizes that were given before the engine was known, under the name of its first list."""
+    if lists is None or set(lists) <= set(engine.list_names):
+        return lists
+    return {engine.list_names[0]: next(iter(lists.values()))}
 
 
 def _draw(console: Console, workload: Workload, result: Audit, notes: list[str]) -> None:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from services.cli.context import output
 from services.cli.lint import PrefillSizes, asked_lists
 from services.cli.options import EngineChoice, EngineName, Json, Sets, Sizes, choose_engine
+from services.cli.running import Running, choice_of, read_running
 from services.contract.export import ExportModel
 from tuner.engines.base import Lists, Provenance
 from workloads.errors import BadUsage
@@ -29,6 +30,7 @@ def export(
     sizes: Sizes = None,
     prefill_sizes: PrefillSizes = None,
     engine: EngineName = None,
+    running: Running = None,
     sets: Sets = None,
     out: Out = None,
     as_json: Json = False,
@@ -36,12 +38,18 @@ def export(
     """Paste-ready configuration, with what the engine will really capture and how to see that it works."""
     if (recommendation is None) == (sizes is None and prefill_sizes is None):
         raise BadUsage("give either --recommendation or --sizes", field="--recommendation")
+    present = None if running is None else read_running(running, engine)
     if recommendation is not None:
         choice, lists, provenance = _stored(recommendation, engine, sets)
     else:
-        choice, lists = asked_lists(engine, sets, sizes, prefill_sizes, default=False)
+        spec = engine or (present.engine.spec if present else None)
+        choice, lists = asked_lists(spec, sets, sizes, prefill_sizes, default=False)
         provenance = Provenance()
-    document = ExportModel.of(choice.engine, lists, choice.options, provenance)
+        if present is not None and present.engine.name == choice.engine.name:
+            choice = choice_of(present, sets)
+    if present is not None and present.engine.name != choice.engine.name:
+        raise BadUsage(f"runs {present.engine.name}, but the export is for {choice.engine.name}", field="--running")
+    document = ExportModel.of(choice.engine, lists, choice.options, provenance, present)
     if out is not None:
         _write(out, document.files)
     output(as_json).emit(document.model_dump(mode="json"), lambda console: _draw(console, document, out))
@@ -76,6 +84,10 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 def _draw(console: Console, document: ExportModel, out: Path | None) -> None:
     console.print(document.text, markup=False)
+    if document.diff is not None:
+        console.print(document.diff or "nothing changes against what runs today", markup=False)
+    if document.loss is not None:
+        console.print(f"[yellow]loss[/yellow] {escape(document.loss)}")
     for problem in document.lint:
         console.print(f"[yellow]{problem.severity} {problem.code}[/yellow] {escape(problem.message)}")
     console.print(f"\n{document.watch}", markup=False)

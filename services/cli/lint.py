@@ -10,6 +10,7 @@ from rich.console import Console
 from services.cli.context import output
 from services.cli.options import EngineChoice, EngineName, Json, Sets, Sizes, choose_engine, raw_sizes
 from services.cli.output import sizes_text, table
+from services.cli.running import Running, choice_of, read_running
 from tuner.engines.base import Effective, Lists, Problem
 from workloads.errors import BadUsage
 
@@ -24,11 +25,23 @@ def lint(
     sizes: Sizes = None,
     prefill_sizes: PrefillSizes = None,
     default: Default = False,
+    running: Running = None,
     sets: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Check a capture list against the rules of one engine and version; exits 1 when there is an error."""
-    choice, lists = asked_lists(engine, sets, sizes, prefill_sizes, default)
+    """Check a capture list, or what runs today, against the rules of one engine; exits 1 when there is an error."""
+    notes: tuple[str, ...] = ()
+    if running is None:
+        choice, lists = asked_lists(engine, sets, sizes, prefill_sizes, default)
+    else:
+        present = read_running(running, engine)
+        notes = present.notes[len(present.engine.notes) :]
+        if default or sizes is not None or prefill_sizes is not None:
+            choice, lists = asked_lists(present.engine.spec, sets, sizes, prefill_sizes, default)
+            choice = choice_of(present, sets)
+        else:
+            choice = choice_of(present, sets)
+            lists = present.lists or choice.engine.default_lists(choice.options)
     effective = choice.engine.effective(lists, choice.options)
     problems = choice.engine.lint(lists, choice.options)
     document = {
@@ -39,7 +52,8 @@ def lint(
         "changes": [change_document(effective, i) for i in range(len(effective.changes))],
         "refused": effective.refused,
         "problems": [problem_document(problem) for problem in problems],
-        "notes": list(choice.engine.notes),
+        "options": choice.raw,
+        "notes": [*choice.engine.notes, *notes],
     }
     output(as_json).emit(document, lambda console: _draw(console, choice, lists, effective, problems))
     if any(problem.severity == "error" for problem in problems):

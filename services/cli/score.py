@@ -14,6 +14,7 @@ from services.cli.options import (
     given_lists,
 )
 from services.cli.output import sizes_text
+from services.cli.running import Running, asked_with
 from services.cli.scorecard import draw_scorecards
 from services.cli.workload import Asked, Workload, open_profile, workload_command
 from services.contract.scorecard import ScorecardModel
@@ -31,17 +32,19 @@ def score(
     profile: ProfileName = None,
     sizes: Sizes = None,
     default: Annotated[bool, typer.Option("--default", help="Score the engine's own list.")] = False,
+    running: Running = None,
     as_json: Json = False,
 ) -> None:
     """Hit rate, padding, step time, regret, capture time and memory of one list."""
     if profile is None:
         raise BadUsage("needs a cost profile: --profile NAME or FILE (see captune profile list)", field="--profile")
-    if default == (sizes is not None):
-        raise BadUsage("give either --sizes or --default", field="--sizes")
+    if [default, sizes is not None, running is not None].count(True) != 1:
+        raise BadUsage("give one of --sizes, --default and --running", field="--sizes")
+    asked, present = asked_with(asked, running)
     if default and asked.engine is None:
         raise BadUsage("needs --engine: a default list is an engine's", field="--default")
     workload = asked.open()
-    lists = given_lists(sizes, workload.choice)
+    lists = given_lists(sizes, workload.choice) or present
     model = ScorecardModel.from_domain(scorecard_of(workload, open_profile(profile), lists))
     shown = sizes_text(next(iter(model.lists.values())))
     output(as_json).emit(model.model_dump(mode="json"), lambda console: draw_scorecards(console, {shown: model}))

@@ -9,6 +9,8 @@ from pydantic import Field
 from services.contract.lint import ProblemModel, Size
 from services.contract.plain import Answer, Request
 from tuner.engines.base import Engine, Lists, Provenance
+from tuner.engines.diff import diff_text
+from tuner.engines.importing import Present
 
 
 class ExportRequest(Request):
@@ -29,11 +31,15 @@ class ExportModel(Answer):
     lint: tuple[ProblemModel, ...]
     files: dict[str, str]
     watch: str
+    loss: str | None = None
+    diff: str | None = None
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, engine: Engine, lists: Lists, options: Any, provenance: Provenance) -> Self:
-        """Ask `engine`; `options` come from `engine.options`."""
+    def of(
+        cls, engine: Engine, lists: Lists, options: Any, provenance: Provenance, running: Present | None = None
+    ) -> Self:
+        """Ask `engine`; `options` come from `engine.options`. With `running` the difference to it is part of it."""
         export = engine.export(lists, options, provenance)
         return cls(
             engine=engine.spec,
@@ -43,5 +49,7 @@ class ExportModel(Answer):
             lint=tuple(ProblemModel.from_domain(problem) for problem in engine.lint(lists, options)),
             files=dict(export.files),
             watch=export.watch,
+            loss=export.loss,
+            diff=None if running is None else diff_text(running, lists),
             notes=engine.notes,
         )

@@ -44,7 +44,7 @@ _IMAGE = re.compile(
     r":v?(\d+(?:\.\d+)+)"
 )
 _BUCKET_LINE = re.compile(r"^\(\[([\d, ]+)\], 1, ", re.MULTILINE)
-_PYTHON_LIST = re.compile(r"^cuda_graph_bs = \[([\d, ]+)\]", re.MULTILINE)
+_PYTHON_LIST = re.compile(r"^(?:cuda_graph_bs|self\.graph_bs) = \[([\d, ]+)\]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

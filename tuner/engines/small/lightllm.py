@@ -11,7 +11,7 @@ from tuner.engines import deploy
 from tuner.engines.base import AllowedSizes, Problem, SizeChange
 from tuner.engines.facts import Facts, flag
 from tuner.engines.options import require_positive
-from tuner.engines.sizes import unique
+from tuner.engines.sizes import some, unique
 from tuner.engines.small.base import Captured, SingleList
 from workloads.arrays import I64
 
@@ -102,7 +102,7 @@ class Lightllm(SingleList):
     def traps(self, asked: tuple[int, ...] | None, made: Captured, options: LightllmOptions) -> list[Problem]:
         if not asked or unique(asked) == made.sizes:
             return []
-        message = f"lightllm takes no list: the nearest ladder has {len(made.sizes)} sizes, not {len(unique(asked))}."
+        message = f"lightllm takes no list: the nearest ladder is {some(made.sizes)} ({len(made.sizes)} sizes)."
         return [Problem("NOT_EXPRESSIBLE", message, "warning", list(made.sizes))]
 
     def settings(self, sizes: tuple[int, ...], options: LightllmOptions) -> deploy.Settings:

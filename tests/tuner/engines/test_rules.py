@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.engines.base import Engine, Lists
+from tuner.engines.codes import CODES
 from tuner.engines.registry import ENGINE_NAMES, engine
 
 Case = tuple[Engine, dict[str, str], Lists]
@@ -175,3 +176,4 @@ def test_lint_errors_are_exactly_refusals(case: Case) -> None:
     problems = chosen.lint(lists, options)
     assert any(p.severity == "error" for p in problems) == (chosen.effective(lists, options).refused is not None)
     assert all(p.message.endswith(".") or p.message.endswith(").") for p in problems)
+    assert {p.code for p in problems} <= set(CODES)

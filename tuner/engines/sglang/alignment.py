@@ -18,7 +18,7 @@ def alignment(options: SglangOptions, version: Version) -> int:
     # attention off where dp_size is 1; keeping its alignment there only asks for sizes that are captured either way.
     if options.enable_dp_attention or options.moe_a2a_backend != "none":
         value *= options.attention_tp
-    if not facts.COARSE_PREFILL.holds(version) or value % options.attn_cp_size == 0:
+    if options.is_hip or not facts.COARSE_PREFILL.holds(version) or value % options.attn_cp_size == 0:
         return value
     return value * options.attn_cp_size
 

@@ -12,6 +12,7 @@ from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, P
 from tuner.engines.facts import Facts
 from tuner.engines.given import Given
 from tuner.engines.kv import GraphMemory, KvTokens
+from tuner.engines.memory_lint import memory_problems
 from tuner.engines.options import known_options
 from tuner.engines.sglang import export, importing, kv, ladder, lint, normalise
 from tuner.engines.sglang.alignment import decode_multiple, largest_usable
@@ -91,7 +92,8 @@ class Sglang(Engine):
     def lint(self, lists: Lists, options: SglangOptions) -> tuple[Problem, ...]:
         check_names(lists, self.list_names, self.name)
         notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
-        return (*lint.problems(lists, options, self.version), *notes)
+        memory = memory_problems(self, lists, options, options.context_length)
+        return (*memory, *lint.problems(lists, options, self.version), *notes)
 
     def export(self, lists: Lists, options: SglangOptions, provenance: Provenance) -> Export:
         """Arguments for `sglang.launch_server`; lists that are not given stay with the engine.

@@ -49,6 +49,9 @@ def _decode(
         )
         fix = list(unique([*captured, largest_usable(options, version)]))
         found.append(Problem("TOP_NOT_COVERED", message, "warning", fix))
+    if options.is_hip and 512 in captured:
+        message = "Capturing 512 requests has crashed on ROCm (#7847)."
+        found.append(Problem("PLATFORM_QUIRK", message, "warning", [size for size in captured if size != 512]))
     if options.disable_cuda_graph_padding and set(captured) != set(range(1, captured[-1] + 1)):
         message = (
             "Padding is disabled, so only exactly captured sizes replay and every other step runs without a graph."

@@ -49,6 +49,7 @@ class SglangOptions:
         enable_piecewise_cuda_graph: prefill graphs by default; to 0.5.9 they were off without this flag.
         uses_kda, is_deepseek_v4, is_multimodal, deepseek_v3_trtllm_mla, is_llama_2: facts of the model. Multimodal
             means one whose prefill graphs SGLang has not validated.
+        is_hip: ROCm instead of CUDA.
         max_total_tokens: the KV cache in tokens, where known.
         gpu_memory_gib: memory of one GPU.
         mem_fraction_static: share of the GPU for weights and KV cache, only where the user sets it.
@@ -79,6 +80,7 @@ class SglangOptions:
     is_multimodal: bool = False
     deepseek_v3_trtllm_mla: bool = False
     is_llama_2: bool = False
+    is_hip: bool = False
     max_prefill_tokens: int = 16384
     max_total_tokens: int | None = None
     context_length: int | None = None

@@ -13,6 +13,7 @@ from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, P
 from tuner.engines.facts import Facts
 from tuner.engines.given import Given
 from tuner.engines.kv import GraphMemory, KvTokens
+from tuner.engines.memory_lint import memory_problems
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested
 from tuner.engines.tensorrt_llm import export, kv, ladder, lint, normalise
@@ -81,7 +82,8 @@ class TensorrtLlm(Engine):
     def lint(self, lists: Lists, options: TensorrtLlmOptions) -> tuple[Problem, ...]:
         check_names(lists, self.list_names, self.name)
         notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
-        return (*lint.problems(lists, options, self.version), *notes)
+        memory = memory_problems(self, lists, options, options.max_seq_len)
+        return (*memory, *lint.problems(lists, options, self.version), *notes)
 
     def export(self, lists: Lists, options: TensorrtLlmOptions, provenance: Provenance) -> Export:
         """A YAML file for `trtllm-serve --config`. It always turns padding on.

@@ -12,6 +12,7 @@ from tuner.engines.base import AllowedSizes, Effective, Engine, Export, Lists, P
 from tuner.engines.facts import Facts
 from tuner.engines.given import Given
 from tuner.engines.kv import GraphMemory, KvTokens
+from tuner.engines.memory_lint import memory_problems
 from tuner.engines.options import known_options
 from tuner.engines.sizes import check_names, requested, unique
 from tuner.engines.vllm import export, importing, kv, ladder, lint, normalise
@@ -87,7 +88,8 @@ class Vllm(Engine):
     def lint(self, lists: Lists, options: VllmOptions) -> tuple[Problem, ...]:
         check_names(lists, self.list_names, self.name)
         notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]
-        return (*lint.problems(lists, options, self.version), *notes)
+        memory = memory_problems(self, lists, options, options.max_model_len)
+        return (*memory, *lint.problems(lists, options, self.version), *notes)
 
     def export(self, lists: Lists, options: VllmOptions, provenance: Provenance) -> Export:
         """Arguments for `vllm serve`.

@@ -73,7 +73,12 @@ def write(
 
 
 def _watch(version: Version, flag: str) -> str:
-    if facts.METRICS_FLAG.known_in(version):
+    if facts.V2_RUNNER.holds(version) and not facts.WIDE_BLACKWELL.holds(version):
+        how = (
+            f"Start once with {facts.ITERATION_FLAG.name} and compare step times ({facts.METRICS_FLAG.name} prints "
+            "nothing on model runner V2 of this version, #52728)"
+        )
+    elif facts.METRICS_FLAG.known_in(version):
         how = (
             f"Start once with {facts.METRICS_FLAG.name}: the logged table must show Runtime Mode FULL for decode steps "
             "and no row with NONE"

@@ -65,6 +65,9 @@ def _absent_options(options: VllmOptions, version: Version) -> list[Problem]:
 
 
 def _refusal(asked: tuple[int, ...] | None, options: VllmOptions, version: Version, reason: str) -> Problem:
+    if "Mamba" in reason:
+        message = f"vLLM does not start: {reason} (#49064, #38270)."
+        return Problem("MAMBA_BLOCKS", message, "error", {"max_num_seqs": options.mamba_cache_blocks})
     kept = [size for size in unique(asked or ()) if size <= options.max_num_batched_tokens]
     explicit = options.max_cudagraph_capture_size
     default = list(default_list(options, version))
@@ -98,9 +101,22 @@ def _coverage(
             f"pads past max_num_seqs (#57355)."
         )
         found.append(Problem("TOP_FALLS_TO_PIECEWISE", message, "warning", _with(sizes, top)))
+    found += _tiers(full, options, version)
     if asked is not None and "decode_piecewise" in outcome.families:
         found += _mixed_tail(every, options, version)
     return found
+
+
+def _tiers(full: tuple[int, ...], options: VllmOptions, version: Version) -> list[Problem]:
+    """Dynamic speculation runs every tier at a q of its own; each needs its largest batch among the sizes."""
+    if not options.tiers or options.mode == "PIECEWISE":
+        return []
+    tops = [requests * q for q, requests in options.dynamic_tiers]
+    bare = [top for top in tops if not full or top > full[-1]]
+    if not bare:
+        return []
+    message = f"Tiers of the draft schedule reach {some(bare)} tokens without a FULL graph (#48494)."
+    return [Problem("TIER_NOT_COVERED", message, "warning", list(unique([*full, *bare])))]
 
 
 def _mixed_tail(sizes: tuple[int, ...], options: VllmOptions, version: Version) -> list[Problem]:

@@ -55,6 +55,10 @@ def effective(asked: tuple[int, ...] | None, options: VllmOptions, version: Vers
     resolved = resolve(asked, options, version)
     if resolved.refused is not None:
         return Effective({}, 0, resolved.changes, resolved.refused)
+    blocks = options.mamba_cache_blocks
+    if blocks is not None and options.max_num_seqs > blocks and options.mode != "PIECEWISE":
+        reason = f"ValueError: max_num_seqs ({options.max_num_seqs}) exceeds the Mamba cache blocks ({blocks})"
+        return Effective({}, 0, resolved.changes, reason)
     families: dict[str, tuple[int, ...]] = {}
     changes, repeated = list(resolved.changes), 0
     if options.mode == "FULL":

@@ -41,6 +41,8 @@ class VllmOptions:
         use_v2_model_runner: the environment variable VLLM_USE_V2_MODEL_RUNNER.
         enable_sequence_parallelism: `pass_config.enable_sp`; removes sizes that TP does not divide up to 0.20.
         num_gpu_blocks_override, block_size: together the KV cache, where given.
+        max_model_len: the longest request, where it is set.
+        mamba_cache_blocks: cache blocks of a hybrid model; FULL graphs need one a request.
         kv_cache_memory_bytes: fixes the KV cache; nothing is profiled then.
         estimate_cudagraph_memory: the environment variable VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS.
         weights_gib, activation_gib, kv_bytes_per_token: of the model on one GPU, where known.
@@ -63,6 +65,8 @@ class VllmOptions:
     long_prefill_token_threshold: int = 0
     num_gpu_blocks_override: int | None = None
     block_size: int = 16
+    max_model_len: int | None = None
+    mamba_cache_blocks: int | None = None
     gpu_memory_gib: float = 141.0
     gpu_arch: str = "sm90"
     gpu_memory_utilization: float = 0.92
@@ -77,7 +81,7 @@ class VllmOptions:
         require_positive(self, *positive, "num_gpu_blocks_override", "block_size")
         require_positive(self, "num_speculative_tokens", "long_prefill_token_threshold", least=0)
         require_above_zero(self, "gpu_memory_utilization", "kv_bytes_per_token", "gpu_memory_gib", "weights_gib")
-        require_positive(self, "kv_cache_memory_bytes")
+        require_positive(self, "kv_cache_memory_bytes", "max_model_len", "mamba_cache_blocks")
         arch_number(self.gpu_arch)
         speculation.read_schedule(self.num_speculative_tokens_per_batch_size)
         if self.max_num_batched_tokens < self.query_tokens:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 EXTRAS := worker,server,dashboard,dev
 
-.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu test-engines test-fuzz lint format serve benchmark clean
+.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz lint format serve benchmark clean
 
 setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
 
@@ -49,6 +49,9 @@ test-engines: $(VENV)/.all  ## our engine rules against released vLLM and SGLang
 
 test-fuzz: $(VENV)/.all  ## the API against schemathesis, at length (FUZZ_EXAMPLES=N; about ten minutes)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100} $(BIN)/pytest tests/services/api/test_openapi.py
+
+fuzz: $(VENV)/.all  ## 20,000 broken files for each of five reader families, in limited children (minutes)
+	$(BIN)/python -m tests.fuzz.run
 
 lint: $(VENV)/.all  ## style, types, import directions
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import polars as pl
 
 from workloads.arrays import F64, I64
 from workloads.errors import BadInput
+from workloads.traces.iso_times import fixed_width_ns
 from workloads.traces.mapping import TimeUnit
 from workloads.traces.table import Chunk
 
@@ -70,13 +71,18 @@ def time_column(chunk: Chunk, role: str, name: str, layout: str, bad: Bad, time_
             it does not have is refused.
     """
     raw = chunk.frame[role]
+    if raw.dtype == pl.String and iso_format(str(raw[0])) == layout and (time_zone is None or layout.endswith("z")):
+        quick = fixed_width_ns(raw)
+        if quick is not None:
+            return quick
     if isinstance(raw.dtype, pl.Datetime):
         times = raw.dt.cast_time_unit("ns")
     elif raw.dtype == pl.String:
         times = raw.str.to_datetime(layout, time_unit="ns", strict=False, ambiguous="null")
     else:
         times = pl.Series([None] * len(raw), dtype=pl.Datetime("ns"))
-    if time_zone is not None and isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
+    naive = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None and not layout.endswith("Z")
+    if time_zone is not None and naive:
         times = times.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
     if times.null_count():
         row = int(times.is_null().arg_true()[0])

@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from workloads.errors import BadInput
@@ -80,7 +81,11 @@ def test_a_missing_file_and_a_directory_say_so(tmp_path: Path) -> None:
         read(Path("/dev/zero"))
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def zstd(data: bytes) -> bytes:
+    return bytes(pyarrow.compress(data, codec="zstd", asbytes=True))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zstd])
 def test_cut_off_packed_files_are_refused(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     rows = "".join(f"2023-11-16 18:15:46.{i:07d},{i},6\n" for i in range(1, 5000))
     packed = pack((AZURE + rows).encode())

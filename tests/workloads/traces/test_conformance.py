@@ -8,6 +8,7 @@ import lzma
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow
 import pytest
 
 from workloads.errors import BadInput, BadUsage
@@ -35,7 +36,11 @@ def test_a_file_is_recognised_by_its_content_and_its_rows_add_up(read_text: Read
     assert isinstance(result.traffic, RequestTrace) == (result.kind == "requests")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def zstd(data: bytes) -> bytes:
+    return bytes(pyarrow.compress(data, codec="zstd", asbytes=True))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstd])
 def test_a_packed_file_reads_like_the_plain_one(
     read_text: Read, example: Example, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -201,7 +201,7 @@ def test_case_57_gaudi_prompts_stay_bucketed() -> None:
     text = chosen.export({"decode": (1, 4, 64)}, options, Provenance()).files["gaudi-buckets.txt"]
     assert "([1, 4, 64], 1, [1, " in text
     assert ", 4096], [0, " in text
-    assert chosen.default_lists(options)["decode"] == (1, 2, 4, 8, 16, 32, 64)
+    assert chosen.default_lists(options)["decode"] == (1, 2, 4, 8, 12, 22, 36, 64)
 
 
 def test_case_58_lmdeploy_always_adds_the_maximum() -> None:

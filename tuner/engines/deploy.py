@@ -57,6 +57,8 @@ def files(settings: Settings, head: str) -> dict[str, str]:
         made[ENVIRONMENT_FILE] = head + "".join(f"{key}={value}\n" for key, value in settings.environment.items())
     if settings.config_file is not None:
         made[settings.config_file] = settings.config_text
+    if not (settings.words or settings.environment):
+        return made  # a file of the engine's own source: nothing to deploy it with
     made[KUBERNETES_FILE] = head + _kubernetes(settings)
     made[HELM_FILE] = head + _helm(settings)
     made[COMPOSE_FILE] = head + _compose(settings)

@@ -27,6 +27,17 @@ CASES: list[tuple[str, str, dict[str, str], Lists]] = [
     ("sglang-0.5.13.txt", "sglang@0.5.13", {}, {"decode": (1, 4, 32), "prefill": (512, 1024)}),
     ("sglang-0.5.8.txt", "sglang@0.5.8", {}, {"decode": (1, 4, 32), "prefill": (512, 1024)}),
     ("sglang-no-prefill.txt", "sglang@0.5.23", {}, {"decode": (1, 4, 32), "prefill": ()}),
+    ("vllm-0.8.5.txt", "vllm@0.8.5", {}, {"capture": (1, 8, 64)}),
+    ("sglang-0.5.4.txt", "sglang@0.5.4", {}, {"decode": (1, 4), "prefill": (64, 512)}),
+    ("tensorrt-llm-1.2.yaml", "tensorrt-llm@1.2", {}, {"decode": (1, 2), "prefill": (64, 512)}),
+    ("tensorrt-llm-1.3-prefill.yaml", "tensorrt-llm@1.3", {}, {"decode": (1, 2), "prefill": (64, 512)}),
+    ("lmdeploy.txt", "lmdeploy@0.10", {"max_batch_size": "64"}, {"decode": (1, 8)}),
+    ("tgi.env", "tgi@3.3", {}, {"decode": (1, 8, 32)}),
+    ("vllm-ascend.txt", "vllm-ascend@0.18.0", {"graph_slots": "3"}, {"capture": (1, 8, 64, 128)}),
+    ("vllm-gaudi.txt", "vllm-gaudi@0.20", {"max_num_seqs": "16", "max_num_batched_tokens": "512"}, {"decode": (1, 16)}),
+    ("mini-sglang.py.txt", "mini-sglang@0.1", {}, {"decode": (1, 8, 64)}),
+    ("nano-vllm.py.txt", "nano-vllm@0.2", {"max_num_seqs": "20"}, {"decode": (1, 8)}),
+    ("lightllm.txt", "lightllm@1.1", {}, {"decode": (1, 2, 3, 4, 8, 12, 16)}),
     ("tensorrt-llm-1.3.yaml", "tensorrt-llm@1.3", {"max_batch_size": "64"}, {"decode": (1, 2, 8, 32, 128)}),
 ]
 
@@ -37,6 +48,27 @@ def test_the_text_is_the_one_on_file(file: str, spec: str, raw: dict[str, str], 
     export = chosen.export(lists, chosen.options(raw), PROVENANCE)
     assert export.text == (GOLDEN / file).read_text()
     assert "go back" in export.watch
+
+
+@pytest.mark.parametrize(
+    ("file", "spec", "raw", "lists"),
+    [
+        ("vllm-0.33.0.files", "vllm@0.33.0", {"max_num_seqs": "64"}, {"capture": (1, 8, 64)}),
+        ("sglang-0.5.23.files", "sglang@0.5.23", {}, {"decode": (1, 8), "prefill": ()}),
+        ("tensorrt-llm-1.3.files", "tensorrt-llm@1.3", {}, {"decode": (1, 8)}),
+        ("tgi-3.3.files", "tgi@3.3", {}, {"decode": (1, 8)}),
+        ("vllm-gaudi-0.20.files", "vllm-gaudi@0.20", {"max_num_batched_tokens": "256"}, {"decode": (1, 8)}),
+    ],
+)
+def test_the_files_are_those_on_file(file: str, spec: str, raw: dict[str, str], lists: Lists) -> None:
+    chosen = engine(spec)
+    files = chosen.export(lists, chosen.options(raw), PROVENANCE).files
+    assert all(
+        text.splitlines()[1] == "# recommendation rec-7f3a, digest 9c1e2d, 2026-11-02T10:00:00+00:00"
+        for text in files.values()
+    )
+    shown = "".join(f"=== {name}\n{text}" for name, text in files.items())
+    assert shown == (GOLDEN / file).read_text()
 
 
 def test_vllm_asks_for_what_it_captures_and_the_maximum_is_the_last() -> None:

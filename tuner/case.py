@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
-from tuner.dispatch import FamilyDispatch
+from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Engine, Lists
 from tuner.front import Front, best_front
+from tuner.guard import Guard
 from tuner.recommendation import Objective, Scorecard, ServingOptions, TuneRequest
-from tuner.scorecard import score
+from tuner.scorecard import list_regret, score
 from tuner.traffic import Observed, dispatch_of, observe
 from workloads.traces.records import Traffic
 
@@ -34,22 +37,49 @@ class Case:
 
     @property
     def allowed(self) -> AllowedSizes:
-        """What the engine admits; under a regret bound the top of the range belongs to every list.
+        """What the engine admits; under a regret bound the end of the engine's own range belongs to every list.
 
-        Steps above the last bucket run the engine's own fallback, which a profile of plain torch does not know, so no
-        measured figure could promise that they stay within the bound.
+        Steps above the last bucket run the engine's own fallback, which a profile of plain torch does not know for
+        sure; so coverage is never traded away for a figure that rests on it.
         """
         allowed = self.engine.allowed(self.options)
         if math.isinf(self.budget.regret):
             return allowed
+        allowed = replace(allowed, largest=max(allowed.largest, self._mixed_top))
         return replace(allowed, required=tuple(sorted({*allowed.required, self._top(allowed)})))
 
+    @property
+    def _mixed_top(self) -> int:
+        """Largest default size where prefill chunks share steps, and so the list, with decode rows; 0 elsewhere."""
+        shared = len(self.engine.list_families[self.engine.list_names[0]]) > 1
+        if not shared or (self.serving.policy or self.engine.policy) != "vllm":
+            return 0
+        return max(self.sizes_of(self.default_lists()), default=0)
+
+    def wide(self, reachable: int) -> tuple[int, float] | None:
+        """The promise about mixed steps that are larger than any decode step: (largest, regret); None without any.
+
+        vLLM: a step with prefill tokens has any number of tokens, and its PIECEWISE graphs come from the same list.
+        The list may not treat them worse than the default's own worst size does.
+        """
+        if math.isinf(self.budget.regret) or self._mixed_top <= reachable:
+            return None
+        family = self.engine.decode_family
+        buckets = np.array(self.sizes_of(self.default_lists()), dtype=np.int64)
+        dispatch = DispatchTable.plain(family, buckets)
+        own, _ = list_regret(self.profile, dispatch, family, self._mixed_top, self.allowed)
+        return self._mixed_top, max(self.budget.regret, own or 0.0)
+
     def _top(self, allowed: AllowedSizes) -> int:
-        """Largest size that a decode step can have and the engine captures, as far as the profile reaches."""
+        """The end of the engine's own list, or of what its steps can reach where that is less, as far as was measured.
+
+        A tuned list never covers less than the default; beyond that the regret of the measured fallback decides.
+        """
         sizes = self.profile.family(self.engine.decode_family).sizes
-        reach = allowed.reachable
+        reach = min(allowed.reachable, max(self.sizes_of(self.default_lists()), default=allowed.reachable))
         if self.serving.max_running is not None:
-            reach = self.serving.max_running * self.engine.step_tokens_per_request(self.options)
+            reach = min(reach, self.serving.max_running * self.engine.step_tokens_per_request(self.options))
+        reach = max(reach, self._mixed_top)
         top = min(allowed.largest, reach) // allowed.multiple_of * allowed.multiple_of
         if top <= sizes[-1]:
             return max(top, allowed.multiple_of)
@@ -104,8 +134,9 @@ class Case:
         """Why the engine would not start with `lists`; None where it starts."""
         return self.engine.effective(self._asked(lists), self.options).refused
 
-    def front(self, observed: Observed, budget: Budget | None = None) -> Front:
-        """The exact front for a workload; see `tuner.front.best_front`."""
+    def front(self, observed: Observed, budget: Budget | None = None, guard: Guard | None = None) -> Front:
+        """The exact front for a workload, or for its guarded histogram; see `tuner.front.best_front`."""
+        guarded = None if guard is None else guard.spread(observed.decode, observed.reachable)
         return best_front(
             observed.decode,
             self.profile,
@@ -115,6 +146,8 @@ class Case:
             allowed=self.allowed,
             rule=self.rule,
             reachable=observed.reachable,
+            wide=self.wide(observed.reachable),
+            guarded=guarded,
         )
 
     def cost_ms(self, card: Scorecard) -> float:

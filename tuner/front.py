@@ -50,6 +50,7 @@ def problem_of(
     allowed: AllowedSizes | None = None,
     rule: FamilyDispatch | None = None,
     reachable: int | None = None,
+    wide: tuple[int, float] | None = None,
 ) -> Problem:
     """State the problem: measured, allowed sizes may be buckets; a size that the engine adds anyway always is one.
 
@@ -57,6 +58,7 @@ def problem_of(
         allowed: None admits every measured size.
         rule: the engine's dispatch rule of the family, for its refusals; None refuses nothing.
         reachable: largest size under the regret bound; None is the largest of the histogram.
+        wide: largest size above that and the looser bound on the regret of sizes up to it.
 
     Raises:
         BadInput: the profile measured no size that may be captured, or a budget is set on a cost it does not know.
@@ -71,7 +73,8 @@ def problem_of(
     usable = _usable(cost, sizes, required, budget)
     sizes = sizes[usable]
     weights = histogram.steps * histogram.sizes if objective == "token" else histogram.steps
-    every: I64 = np.arange(max(reach, histogram.largest) + 1, dtype=np.int64)
+    wide_reach, wide_regret = wide or (0, math.inf)
+    every: I64 = np.arange(max(reach, histogram.largest, wide_reach) + 1, dtype=np.int64)
     return Problem(
         histogram.sizes,
         weights.astype(np.float64),
@@ -86,6 +89,8 @@ def problem_of(
         exact_only=rule is not None and rule.exact_only,
         max_padding_factor=None if rule is None else rule.max_padding_factor,
         resources=_resources(cost, sizes, budget),
+        wide_reachable=wide_reach,
+        wide_regret=wide_regret,
     )
 
 
@@ -99,19 +104,26 @@ def best_front(
     allowed: AllowedSizes | None = None,
     rule: FamilyDispatch | None = None,
     reachable: int | None = None,
+    wide: tuple[int, float] | None = None,
+    guarded: StepHistogram | None = None,
 ) -> Front:
     """Solve for every length up to `budget.max_length` (64 by default, never more than the engine holds).
+
+    Args:
+        guarded: lists are chosen for this histogram instead (see `tuner.guard`); all figures stay those of
+            `histogram`, so a longer list of such a front can be slower than a shorter one.
 
     Raises:
         BadInput, Infeasible, NotFound: see `problem_of`, `tuner.exact.solve` and `CostProfile.family`.
     """
     cost = profile.family(family)
     problem = problem_of(
-        histogram, cost, budget=budget, objective=objective, allowed=allowed, rule=rule, reachable=reachable
+        histogram, cost, budget=budget, objective=objective, allowed=allowed, rule=rule, reachable=reachable, wide=wide
     )
-    solution = solve(problem, length_bound(budget, allowed))
+    solution = solve(_weighed(problem, guarded, objective), length_bound(budget, allowed))
     terms = terms_ms(cost, histogram)
-    floor = solution.floor_ms if objective == "step" else floor_ms(replace(problem, weights=histogram.steps.copy()))
+    by_steps = objective == "step" and guarded is None
+    floor = solution.floor_ms if by_steps else floor_ms(replace(problem, weights=histogram.steps.copy()))
     points = tuple(
         _point(best, histogram, profile, family, terms, allowed, rule, problem.reachable) for best in solution.front
     )
@@ -119,6 +131,13 @@ def best_front(
     # Two ways of adding up one optimum may differ in the last bit; a list is never below its floor.
     floor = min(floor + mean_terms, *(point.mean_step_ms for point in points))
     return Front(points, floor, solution.optimal, solution.gap, solution.solve_ms)
+
+
+def _weighed(problem: Problem, guarded: StepHistogram | None, objective: Objective) -> Problem:
+    if guarded is None:
+        return problem
+    weights = guarded.steps * guarded.sizes if objective == "token" else guarded.steps
+    return replace(problem, sizes=guarded.sizes, weights=weights.astype(np.float64))
 
 
 def length_bound(budget: Budget, allowed: AllowedSizes | None) -> int:

@@ -1,30 +1,102 @@
-"""The rehearsal: fit to the first part of a trace in time, score on the rest, beside the engine's default."""
+"""Hold-outs in time: one cut for the rehearsal that a verdict rests on, rolling ones for the choice of a list.
+
+Requests are simulated once, as a whole, and the steps are cut: an engine does not start empty in the middle of a day.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from tuner.case import Case
-from tuner.recommendation import Holdout
-from workloads.errors import BadInput, Infeasible
+from tuner.recommendation import Scorecard
+from tuner.traffic import Observed
+from workloads.arrays import Bool
 from workloads.traces.records import RequestTrace, StepTrace, Traffic
 
+CUTS = (0.4, 0.6, 0.8)
+"""Shares of the traffic in front of every rolling hold-out; each window reaches to the next cut, or to the end."""
+LEAST_WINDOW_STEPS = 100
+"""A window with fewer decode steps decides nothing."""
 
-def split(traffic: Traffic, share: float) -> tuple[Traffic, Traffic] | None:
-    """The trace before and after the point that leaves `share` of its requests (or steps) behind it.
 
-    None where rows have no order in time (a `size,count` file), or a part would be empty.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One rolling hold-out: the traffic before a cut and the window behind it, both under the engine's default."""
+
+    before: Observed
+    behind: Observed
+    default: Scorecard
+
+
+def split(case: Case, traffic: Traffic, observed: Observed, share: float) -> tuple[Observed, Observed] | None:
+    """Steps before and after the point that leaves `share` of the requests (or recorded steps) behind it.
+
+    None where rows have no order in time (a `size,count` file), or a part would have no decode step.
     """
     if not 0 < share < 1:
         return None
-    if isinstance(traffic, RequestTrace):
-        at = round(len(traffic) * (1 - share))
-        return (traffic.window(0, at), traffic.window(at, len(traffic))) if 0 < at < len(traffic) else None
-    if not _ordered(traffic):
+    before = _between(case, traffic, observed, 0.0, 1.0 - share)
+    behind = _between(case, traffic, observed, 1.0 - share, 1.0)
+    return None if before is None or behind is None else (before, behind)
+
+
+def windows(case: Case, traffic: Traffic, observed: Observed) -> tuple[Window, ...]:
+    """Rolling hold-outs in time order.
+
+    Empty where rows have no order, or a window has too few decode steps.
+    """
+    made = []
+    for cut, following in pairwise((*CUTS, 1.0)):
+        before = _between(case, traffic, observed, 0.0, cut)
+        behind = _between(case, traffic, observed, cut, following)
+        if before is None or behind is None or behind.decode.total_steps < LEAST_WINDOW_STEPS:
+            return ()
+        made.append(Window(before, behind, case.score(case.default_lists(), behind)))
+    return tuple(made)
+
+
+def _between(case: Case, traffic: Traffic, observed: Observed, begin: float, end: float) -> Observed | None:
+    """The steps between two shares of the traffic, 0 to 1; None where there is no such decode step, or no order."""
+    rows = _requested(case, traffic, observed, begin, end) if isinstance(traffic, RequestTrace) else None
+    if isinstance(traffic, StepTrace) and _ordered(traffic):
+        cumulated, total = np.cumsum(traffic.steps) - traffic.steps, traffic.steps.sum()
+        rows = (cumulated >= begin * total) & (cumulated < end * total)
+    if rows is None or not rows.any():
         return None
-    cumulated = np.cumsum(traffic.steps)
-    at = int(np.searchsorted(cumulated, cumulated[-1] * (1 - share)))
-    return (traffic.window(0, at), traffic.window(at, len(traffic))) if 0 < at < len(traffic) else None
+    steps = _select(observed.steps, rows)
+    histograms = steps.histograms()
+    if observed.decode_family not in histograms:
+        return None
+    return replace(observed, steps=steps, histograms=histograms)
+
+
+def _requested(case: Case, trace: RequestTrace, observed: Observed, begin: float, end: float) -> Bool:
+    """Steps that started between the arrivals of two requests; the last window holds what is left to finish."""
+    rows = np.ones(len(observed.steps), dtype=np.bool_)
+    first, last = round(len(trace) * begin), round(len(trace) * end)
+    start_s = observed.steps.start_s
+    if first > 0:
+        rows &= start_s >= trace.arrival_s[min(first, len(trace) - 1)] / case.serving.load
+    if last < len(trace):
+        rows &= start_s < trace.arrival_s[last] / case.serving.load
+    return rows
+
+
+def _select(steps: StepTrace, rows: Bool) -> StepTrace:
+    return replace(
+        steps,
+        size=steps.size[rows],
+        steps=steps.steps[rows],
+        family_index=steps.family_index[rows],
+        start_s=steps.start_s[rows],
+        step_ms=steps.step_ms[rows],
+        kv_tokens=steps.kv_tokens[rows],
+        padded_size=steps.padded_size[rows],
+        fallback=steps.fallback[rows],
+    )
 
 
 def _ordered(steps: StepTrace) -> bool:
@@ -32,28 +104,3 @@ def _ordered(steps: StepTrace) -> bool:
     if steps.origin in ("given", "reconstruction"):
         return False
     return bool(np.isfinite(steps.start_s).all()) or int(steps.steps.max()) == 1
-
-
-def rehearse(case: Case, traffic: Traffic, share: float, list_length: int) -> tuple[Holdout | None, float]:
-    """Fit a list of at most `list_length` sizes to the first part and score it on the rest.
-
-    Both lists are scored on the same held-out steps: those of the engine's default.
-
-    Returns:
-        the rehearsal (None where the traffic cannot be split, or a part has no decode step) and the number of
-        held-out decode steps.
-    """
-    parts = split(traffic, share)
-    if parts is None:
-        return None, 0.0
-    default = case.default_lists()
-    try:
-        fitted = case.front(case.observe(parts[0], default)).at(list_length)
-        held_out = case.observe(parts[1], default)
-        steps = held_out.decode.total_steps
-    except (BadInput, Infeasible):
-        return None, 0.0
-    if fitted is None:
-        return None, 0.0
-    lists = case.lists_of(fitted.sizes)
-    return Holdout(share, lists, case.score(lists, held_out), case.score(default, held_out)), steps

@@ -42,10 +42,11 @@ class Problem:
     Attributes:
         sizes, weights: int64 / float64 [M], step sizes (increasing) and their positive weights.
         candidates, bucket_ms: int64 / float64 [N], sizes that may be captured (increasing), and g of each.
-        fallback_ms: float64 [L + 1], by size up to the largest of `sizes` and `reachable`: time of a step without a
-            graph, nan where unknown. A list must not leave a size of `sizes` to an unknown time.
+        fallback_ms: float64 [L + 1], by size up to the largest of `sizes`, `reachable` and `wide_reachable`: time of
+            a step without a graph, nan where unknown. A list must not leave a size of `sizes` to an unknown time.
         reachable, regret: sizes 1..reachable may run at most (1 + regret) x the best time that a reference size could
             give them; inf lifts this.
+        wide_reachable, wide_regret: the same promise, looser, for sizes above `reachable` up to this one.
         reference_sizes, reference_ms: what regret is measured against; sizes above the last have no regret.
         required: candidates that belong to every list.
         price_ms: float64 [N], added to the mean once per chosen candidate; None is free.
@@ -68,6 +69,8 @@ class Problem:
     exact_only: bool = False
     max_padding_factor: float | None = None
     resources: tuple[Resource, ...] = ()
+    wide_reachable: int = 0
+    wide_regret: float = math.inf
 
     @property
     def plain(self) -> bool:
@@ -202,8 +205,10 @@ def _regret(problem: Problem, fallback: F64, unknown: Bool) -> tuple[F64, Bool]:
     count = len(fallback)
     if problem.regret == math.inf:
         return np.full(count, np.inf), np.zeros(count, dtype=np.bool_)
-    limit_ms = (1.0 + problem.regret) * problem.best_ms() * (1.0 + TIE)
-    limit_ms[problem.reachable + 1 :] = np.inf
+    regret = np.full(count, np.inf)
+    regret[problem.reachable + 1 : problem.wide_reachable + 1] = problem.wide_regret
+    regret[: problem.reachable + 1] = problem.regret
+    limit_ms = (1.0 + regret) * problem.best_ms() * (1.0 + TIE)
     limit_ms[0] = np.inf
     return limit_ms, np.isfinite(limit_ms) & (unknown | (fallback > limit_ms))
 

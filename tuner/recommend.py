@@ -15,19 +15,16 @@ from optuna.storages import BaseStorage
 
 from tuner import closed_loop, verdict
 from tuner.case import Case
+from tuner.choice import Choice, choose, rehearse
 from tuner.closed_loop import ClosedLoop
 from tuner.cost_profile import CostProfile
 from tuner.front import Front
-from tuner.holdout import rehearse
-from tuner.recommendation import FrontPoint, Objective, Recommendation, Scorecard, Trial, TuneRequest
+from tuner.recommendation import Recommendation, Trial, TuneRequest
 from tuner.study import OnTrial, run_study
 from tuner.traffic import Observed, limits_of
 from tuner.verdict import Thresholds
 from workloads.errors import BadUsage
 from workloads.traces.records import RequestTrace
-
-NEAR_BEST_SHARE = 0.005
-"""Sizes beyond the shortest list within this share of the best step time buy nothing that a user would notice."""
 
 LEFT_OUT = (
     "tensor parallelism: the profile is of one GPU unless it says otherwise",
@@ -76,10 +73,11 @@ def recommend(
         should_stop=should_stop,
     )
     default_card = case.score(default, observed)
-    point = choose(front, default_card, request.objective)
+    chosen = choose(case, request.traffic, observed, front, default_card)
+    point = chosen.point
     lists = case.lists_of(point.sizes)
     card = case.score(lists, observed)
-    holdout, held_out_steps = rehearse(case, request.traffic, request.holdout_share, point.list_length)
+    holdout, held_out_steps = rehearse(case, request.traffic, observed, request.holdout_share, point.list_length)
     loop = None
     if isinstance(request.traffic, RequestTrace):
         loop = closed_loop.check(case, request.traffic, lists, observed)
@@ -92,6 +90,7 @@ def recommend(
         default_report=observed.report,
         closed_loop_report=None if loop is None else loop.first.report,
         noise_share=verdict.noise_share(request.profile.family(observed.decode_family), observed.decode, thresholds),
+        objective=request.objective,
     )
     decision, reasons = verdict.decide(judged, thresholds)
     return Recommendation(
@@ -102,34 +101,12 @@ def recommend(
         verdict=decision,
         reasons=reasons,
         holdout=holdout,
-        evidence=_evidence(request, case, observed, front, trials, loop, judged, thresholds),
+        evidence=_evidence(request, case, observed, front, chosen, trials, loop, judged, thresholds),
         front=front.points,
         trials=trials,
         histogram={observed.decode_family: observed.decode.counts()},
         serving=observed.report,
     )
-
-
-def choose(front: Front, default: Scorecard, objective: Objective) -> FrontPoint:
-    """The shortest list that is no slower than the default and near the front's best.
-
-    Where that takes more than half of the default's sizes, the best list of half its length is taken, if it is no
-    slower than the default. Where no list is as fast as the default, the fastest is returned and the verdict decides.
-    """
-
-    def cost_ms(point: FrontPoint) -> float:
-        return point.mean_step_ms if objective == "step" else point.tpot_ms
-
-    default_ms = default.mean_step_ms if objective == "step" else default.tpot_ms
-    as_fast = float("inf") if default_ms is None else default_ms
-    best_ms = cost_ms(front.points[-1])
-    half = front.at(max(1, default.list_length // 2))
-    good = [p for p in front.points if cost_ms(p) <= as_fast and cost_ms(p) <= best_ms * (1 + NEAR_BEST_SHARE)]
-    if not good:
-        return next(p for p in front.points if cost_ms(p) == best_ms)
-    if half is not None and len(good[0].sizes) > len(half.sizes) and cost_ms(half) <= as_fast:
-        return half
-    return good[0]
 
 
 def _fingerprint(request: TuneRequest) -> str:
@@ -161,6 +138,7 @@ def _evidence(
     case: Case,
     observed: Observed,
     front: Front,
+    chosen: Choice,
     trials: tuple[Trial, ...],
     loop: ClosedLoop | None,
     judged: verdict.Judged,
@@ -203,6 +181,10 @@ def _evidence(
             "trials": len(trials),
             "infeasible": sum(trial.state == "infeasible" for trial in trials),
             "failed": sum(trial.state == "failed" for trial in trials),
+        },
+        "choice": {
+            "rolling_holdouts": list(chosen.rolling),
+            "rolling_holdouts_guarded": list(chosen.guarded),
         },
         "noise_share": judged.noise_share,
         "thresholds": asdict(thresholds),

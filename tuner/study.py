@@ -109,6 +109,7 @@ class _Runner:
             allowed=case.allowed,
             rule=case.rule,
             reachable=before.reachable,
+            wide=case.wide(before.reachable),
         )
         self.longest = min(length_bound(case.budget, case.allowed), len(self.problem.candidates))
         capture = "capture_s" if bool(np.isfinite(cost.capture_s).all()) else "list_length"

@@ -10,9 +10,12 @@ import math
 from dataclasses import dataclass
 
 from tuner.cost_profile import FamilyCost
-from tuner.recommendation import Holdout, Scorecard, Verdict
+from tuner.recommendation import Holdout, Objective, Scorecard, Verdict
 from workloads.histogram import StepHistogram
 from workloads.serving.report import ServingReport
+
+TIE = 1e-9
+"""Two ways of adding up one time may differ by this share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,8 @@ class Thresholds:
     """What counts as worse, as better and as enough.
 
     Attributes:
-        margin_share: a held-out step or token time up to this much above the default's is non-inferior.
+        margin_share: a step or token time up to this much above the default's is non-inferior; the objective itself
+            has no margin on the held-out part.
         fallback_share: more steps without a graph than the default plus this is worse.
         noise_sigmas: a time gain counts from this many standard deviations of the measured sizes on.
         least_noise_share: and from this share on, however quiet the profile claims to be.
@@ -56,6 +60,7 @@ class Judged:
     default_report: ServingReport | None
     closed_loop_report: ServingReport | None
     noise_share: float
+    objective: Objective = "step"
 
 
 def noise_share(cost: FamilyCost, histogram: StepHistogram, thresholds: Thresholds) -> float:
@@ -112,11 +117,12 @@ def _worse(case: Judged, thresholds: Thresholds) -> tuple[str, ...]:
         ("held-out part", case.holdout.tuned, case.holdout.default),
         ("whole trace", case.tuned, case.default),
     ):
-        for what, new, old in (
-            ("mean step", tuned.mean_step_ms, default.mean_step_ms),
-            ("time per token", tuned.tpot_ms, default.tpot_ms),
+        for what, objective, new, old in (
+            ("mean step", "step", tuned.mean_step_ms, default.mean_step_ms),
+            ("time per token", "token", tuned.tpot_ms, default.tpot_ms),
         ):
-            if new is None or old is None or new > old * (1 + thresholds.margin_share):
+            strict = tuned is case.holdout.tuned and objective == case.objective
+            if new is None or old is None or new > old * (1 + (TIE if strict else thresholds.margin_share)):
                 reasons.append(f"On the {where} the {what} is {_ms(new)} against the default's {_ms(old)}.")
         if tuned.fallback_rate > default.fallback_rate + thresholds.fallback_share:
             reasons.append(

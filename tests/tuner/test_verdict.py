@@ -68,9 +68,12 @@ def test_worse_on_the_held_out_part_keeps_the_default(changes: dict[str, float],
     assert verdict == "keep_default" and any(message in reason for reason in reasons)
 
 
-def test_within_the_margin_is_not_worse() -> None:
-    holdout = Holdout(0.3, TUNED.lists, replace(TUNED, mean_step_ms=10.04), DEFAULT)
-    assert decide(case(holdout=holdout))[0] == "try"
+def test_the_objective_has_no_margin_on_the_held_out_part_and_other_figures_have_a_small_one() -> None:
+    slower = Holdout(0.3, TUNED.lists, replace(TUNED, mean_step_ms=10.001), DEFAULT)
+    assert decide(case(holdout=slower))[0] == "keep_default"
+    within = Holdout(0.3, TUNED.lists, replace(TUNED, tpot_ms=12.04), DEFAULT)
+    assert decide(case(holdout=within))[0] == "try"
+    assert decide(case(holdout=within, objective="token"))[0] == "keep_default"
 
 
 def test_worse_in_its_own_closed_loop_keeps_the_default() -> None:

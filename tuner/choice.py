@@ -1,0 +1,139 @@
+"""Which list of the front to recommend: a short one that kept up with the default on traffic it was not fitted to.
+
+Every list of the front is the optimum for its length, so only the length is open: at most a third of the default's
+sizes, or half where a third is too few. That is settled by rolling hold-outs: the traffic is cut at several points in
+time, a front is fitted to what came before each cut, and its list runs the window behind it beside the engine's
+default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import mean
+
+from tuner.case import Case
+from tuner.front import Front
+from tuner.guard import GUARD, Guard
+from tuner.holdout import Window, split, windows
+from tuner.recommendation import FrontPoint, Holdout, Objective, Scorecard
+from tuner.traffic import Observed
+from workloads.errors import BadInput, Infeasible
+from workloads.traces.records import Traffic
+
+NEAR_BEST_SHARE = 0.005
+"""Sizes beyond the shortest list within this share of the best step time buy nothing that a user would notice."""
+SLACK_SHARE = 0.005
+"""Behind the cuts, a difference up to this share (the least noise band) buys no sizes beyond the shorter bound."""
+ENOUGH_SIZES = 12
+"""A third of a short default would leave nothing to choose; up to so many sizes, half of it is allowed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The list, and how its length was settled.
+
+    Attributes:
+        rolling: per window, the list's figure / the default's - 1; empty where nothing could be rolled.
+        guarded: the same of a list of that length fitted to the guarded histogram (`tuner.guard`).
+    """
+
+    point: FrontPoint
+    rolling: tuple[float, ...] = ()
+    guarded: tuple[float, ...] = ()
+
+
+def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, default: Scorecard) -> Choice:
+    """The list to recommend for `traffic`, which `observed` shows under the engine's default."""
+    plain = shortest_good(front, default, case.objective)
+    if observed.report is not None and observed.report.overloaded:
+        return Choice(plain)  # step sizes then follow the limits, whatever window is looked at
+    rolled = windows(case, traffic, observed)
+    excess = _roll(case, rolled, None)
+    if not excess:
+        return Choice(plain)
+    point = _steady(case, front, default, excess) or plain
+    guarded = _roll(case, rolled, GUARD)
+    return Choice(point, excess.get(point.list_length, ()), guarded.get(point.list_length, ()))
+
+
+def _steady(case: Case, front: Front, default: Scorecard, excess: dict[int, tuple[float, ...]]) -> FrontPoint | None:
+    """The longest list within the first bound that keeps up with the default on the whole and behind the cuts."""
+    as_fast = _default_ms(default, case.objective)
+    half = max(1, default.list_length // 2)
+    for most in (max(default.list_length // 3, min(half, ENOUGH_SIZES)), half):
+        able = [p for p in front.points if p.list_length <= most and p.list_length in excess]
+        if able and _ms(able[-1], case) <= as_fast and mean(excess[able[-1].list_length]) <= SLACK_SHARE:
+            return able[-1]
+    return None
+
+
+def rehearse(
+    case: Case, traffic: Traffic, observed: Observed, share: float, list_length: int
+) -> tuple[Holdout | None, float]:
+    """Fit a list of at most `list_length` sizes to the first part and score it on the rest.
+
+    Both lists are scored on the same held-out steps: those of the engine's default.
+
+    Returns:
+        the rehearsal (None where the traffic cannot be split, or a part has no decode step) and the number of
+        held-out decode steps.
+    """
+    parts = split(case, traffic, observed, share)
+    front = None if parts is None else _front(case, parts[0])
+    point = None if front is None else front.at(list_length)
+    if parts is None or point is None:
+        return None, 0.0
+    lists = case.lists_of(point.sizes)
+    holdout = Holdout(share, lists, case.score(lists, parts[1]), case.score(case.default_lists(), parts[1]))
+    return holdout, parts[1].decode.total_steps
+
+
+def _front(case: Case, observed: Observed, guard: Guard | None = None) -> Front | None:
+    try:
+        return case.front(observed, guard=guard)
+    except (BadInput, Infeasible):
+        return None
+
+
+def _roll(case: Case, rolled: tuple[Window, ...], guard: Guard | None) -> dict[int, tuple[float, ...]]:
+    """Fit before every cut, run behind it: length -> excess over the default, one value a window."""
+    columns: list[dict[int, float]] = []
+    for window in rolled:
+        front = _front(case, window.before, guard)
+        default_ms = case.cost_ms(window.default)
+        cards = (
+            {p.list_length: case.score(case.lists_of(p.sizes), window.behind) for p in front.points} if front else {}
+        )
+        columns.append({k: case.cost_ms(card) / default_ms - 1.0 for k, card in cards.items()})
+    common = set.intersection(*(set(column) for column in columns)) if columns else set()
+    return {k: tuple(column[k] for column in columns) for k in sorted(common)}
+
+
+def shortest_good(front: Front, default: Scorecard, objective: Objective) -> FrontPoint:
+    """The shortest list that is no slower than the default and near the front's best.
+
+    Where that takes more than half of the default's sizes, the best list of half its length is taken, if it is no
+    slower than the default. Where no list is as fast as the default, the fastest is returned and the verdict decides.
+    """
+
+    def cost_ms(point: FrontPoint) -> float:
+        return point.mean_step_ms if objective == "step" else point.tpot_ms
+
+    as_fast = _default_ms(default, objective)
+    best_ms = cost_ms(front.points[-1])
+    half = front.at(max(1, default.list_length // 2))
+    good = [p for p in front.points if cost_ms(p) <= as_fast and cost_ms(p) <= best_ms * (1 + NEAR_BEST_SHARE)]
+    if not good:
+        return next(p for p in front.points if cost_ms(p) == best_ms)
+    if half is not None and len(good[0].sizes) > len(half.sizes) and cost_ms(half) <= as_fast:
+        return half
+    return good[0]
+
+
+def _default_ms(default: Scorecard, objective: Objective) -> float:
+    value = default.mean_step_ms if objective == "step" else default.tpot_ms
+    return float("inf") if value is None else value
+
+
+def _ms(point: FrontPoint, case: Case) -> float:
+    return point.mean_step_ms if case.objective == "step" else point.tpot_ms

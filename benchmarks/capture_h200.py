@@ -1,8 +1,8 @@
 """What the capture worker promises, measured on this GPU: one table, and JSON files in a folder.
 
-    python benchmarks/capture_h200.py --out DIR [--model llama-3.1-8b]
+    python benchmarks/capture_h200.py --out DIR [--model llama-3.1-8b] [--profile FILE] [--parts ..]
 
-1. A profile from 40 captured sizes, in a start of its own.
+1. A profile from 40 captured sizes, in a start of its own; or the one that `--profile` names.
 2. Six lists x eight windows of recorded steps (`decode_windows.json`), replayed in another start: predicted against
    measured expected decode step time, start-to-start spread, lists scored per minute.
 3. Two lists with sizes that the profile never captured, each in a start of its own: capture seconds and memory.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from services.capture.replay_job import ReplayJob, ReplayStep, ReplayWindow, pla
 from services.capture.spec import MeasureSpec  # noqa: E402
 from services.capture.verification import Spread, compare, compare_capture  # noqa: E402
 from tuner.cost_profile import CostProfile  # noqa: E402
-from tuner.profile_file import dump_profile  # noqa: E402
+from tuner.profile_file import dump_profile, read_profile  # noqa: E402
 from workloads.errors import CaptuneError  # noqa: E402
 
 PROFILED = (*(1, 2, 4, 8), *range(12, 33, 4), *range(40, 129, 8), *range(144, 321, 16), *range(352, 513, 32))
@@ -83,8 +84,8 @@ def spec_of(model: str) -> MeasureSpec:
     return MeasureSpec(
         model,
         sizes=PROFILED,
-        contexts=(256, 1024, 4096),
-        fills=(1.0, 0.6),
+        contexts=(512, 1024, 2048, 4096),
+        fills=(1.0, 0.5),
         starts=1,
         repeats=5,
         iterations=2,
@@ -106,6 +107,8 @@ def profile_part(run: Run, model: str, made: list[CostProfile]) -> dict[str, Any
         "start_s": report.seconds,
         "attention_ms_per_mtoken": cost.attention_ms_per_mtoken,
         "row_ms": cost.row_ms,
+        "constant_ms": None if model_fit is None else model_fit.constant_ms,
+        "median_residual_share": None if model_fit is None else model_fit.median_residual_share,
         "worst_residual_share": None if model_fit is None else model_fit.worst_residual_share,
         "points": [] if model_fit is None else [dataclasses.asdict(point) for point in model_fit.points],
         "failures": [dataclasses.asdict(failure) for failure in measurement.failures],
@@ -146,13 +149,16 @@ def predict_part(run: Run, model: str, profile: CostProfile) -> dict[str, Any]:
 
 
 def start_spread_part(model: str, profile: CostProfile) -> dict[str, Any]:
-    """The profile's own points (length one, every row real) in another start."""
+    """The profile's own points (length one, every row real) in another start. What any real context costs is part of
+    the profile's points, so it is taken out again."""
     cost = profile.family("decode_full")
     pure = ReplayWindow("length one", tuple(ReplayStep(int(size), int(size)) for size in cost.sizes))
     job = ReplayJob(spec_of(model), (plain_list("all", cost.sizes.tolist()),), (pure,), repeats=5)
     report = replay_lists(job, tell)
     step_ms = {case.bucket: case.step_ms for case in report.cases}
-    shares = [step_ms[int(size)] / ms - 1 for size, ms in zip(cost.sizes, cost.step_ms, strict=True)]
+    fits = (profile.software or {}).get("measurement", {}).get("step_model", [])
+    constant_ms = statistics.median([fit.get("constant_ms", 0.0) for fit in fits] or [0.0])
+    shares = [step_ms[int(n)] / (ms - constant_ms) - 1 for n, ms in zip(cost.sizes, cost.step_ms, strict=True)]
     return {"errors": dataclasses.asdict(Spread.of(shares)), "step_ms": step_ms}
 
 
@@ -189,8 +195,9 @@ def draw(results: dict[str, Any]) -> None:
     if "sizes" in (profile := results.get("profile", {})):
         line("profile", f"{profile['sizes']} sizes, one start {profile['start_s']:.0f} s, {profile['attention']}")
         line(
-            "  a, h, worst residual",
+            "  a, h, constant; median and worst residual",
             f"{profile['attention_ms_per_mtoken']:.2f} ms/Mtoken, {profile['row_ms']:.5f} ms, "
+            f"{profile['constant_ms']:.3f} ms; {profile['median_residual_share']:.1%}, "
             f"{profile['worst_residual_share']:.1%}",
         )
     for name, found in results.get("unseen lists", {}).items():
@@ -208,16 +215,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--model", default="llama-3.1-8b")
+    parser.add_argument("--profile", type=Path)
+    parser.add_argument("--parts", default="prediction,unseen lists,overhead,start to start")
     parser.add_argument("--budget-s", type=float, default=280.0)
     arguments = parser.parse_args()
     run, made = Run(arguments.out, arguments.budget_s), list[CostProfile]()
-    run.part("profile", 60, lambda: profile_part(run, arguments.model, made))
+    if arguments.profile is not None:
+        made.append(read_profile(arguments.profile))
+        run.results["given"] = {"profile": made[0].name, "starts": made[0].starts, "recorded_at": made[0].recorded_at}
+    else:
+        run.part("profile", 50, lambda: profile_part(run, arguments.model, made))
     if made:
         profile = made[0]
-        run.part("prediction", 60, lambda: predict_part(run, arguments.model, profile))
-        run.part("unseen lists", 40, lambda: unseen_part(arguments.model, profile))
-        run.part("overhead", 20, lambda: overhead(arguments.model))
-        run.part("start to start", 25, lambda: start_spread_part(arguments.model, profile))
+        works: dict[str, tuple[float, Callable[[], dict[str, Any]]]] = {
+            "prediction": (50, lambda: predict_part(run, arguments.model, profile)),
+            "unseen lists": (30, lambda: unseen_part(arguments.model, profile)),
+            "overhead": (10, lambda: overhead(arguments.model)),
+            "start to start": (20, lambda: start_spread_part(arguments.model, profile)),
+        }
+        for name in arguments.parts.split(","):
+            run.part(name, *works[name])
     draw(run.results)
 
 

@@ -75,9 +75,13 @@ class DecodeStep:
 
     def batch(self, rows: int, *, context_tokens: int, seed: int = 0) -> Batch:
         """Random tokens for rows that all have `context_tokens` tokens, the new one included."""
+        return self.batch_of(torch.full((rows,), context_tokens), seed=seed)
+
+    def batch_of(self, lengths: Tensor, *, seed: int = 0) -> Batch:
+        """Random tokens for rows of these lengths, the new token included."""
         generator = torch.Generator().manual_seed(seed)
-        tokens = torch.randint(self.decoder.config.vocab_size, (rows,), generator=generator)
-        return Batch.of(tokens, torch.full((rows,), context_tokens), pin=self.decoder.device.type == "cuda")
+        tokens = torch.randint(self.decoder.config.vocab_size, (len(lengths),), generator=generator)
+        return Batch.of(tokens, lengths, pin=self.decoder.device.type == "cuda")
 
     @torch.inference_mode()
     def load(self, batch: Batch, size: int) -> None:
@@ -98,6 +102,10 @@ class DecodeStep:
         Args:
             around: puts something between the decoder and its attention, as strategies that stop there do.
         """
+        self.plain(*arguments, around=around)
+
+    def plain(self, *arguments: Tensor, around: Around | None = None) -> None:
+        """`compute` without inference mode, which compilers do not take."""
         tokens, positions, output, *rest = arguments
         attention = self.attention.over(*rest)
         hidden = self.decoder(tokens, positions, around(attention) if around else attention)

@@ -76,12 +76,14 @@ def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
 
     graphs = spec.strategy != "eager"
     models = [report.step_model for report in reports if report.step_model is not None]
+    # What any real context costs belongs to g, on every scope alike; steps of length one do not show it.
+    constant_ms = _known([model.constant_ms for model in models])
     return FamilyCost(
         unit="requests",
         sizes=np.array(sizes, dtype=np.int64),
-        step_ms=column(lambda r: r.timing.step_ms),
-        replay_ms=column(lambda r: r.timing.run_ms if graphs else None),
-        fallback_ms=column(lambda r: r.fallback.step_ms if r.fallback else None),
+        step_ms=column(lambda r: r.timing.step_ms + constant_ms),
+        replay_ms=column(lambda r: r.timing.run_ms + constant_ms if graphs else None),
+        fallback_ms=column(lambda r: r.fallback.step_ms + constant_ms if r.fallback else None),
         spread_ms=np.array([_spread([r.timing.step_ms for r in by_size[size]]) for size in sizes]),
         capture_s=marginal(lambda report, size: report.marginal_s.get(size)),
         memory_mib=marginal(lambda report, size: report.marginal_mib.get(size)),
@@ -129,6 +131,8 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
             {
                 "attention_ms_per_mtoken": round(model.attention_ms_per_mtoken, 4),
                 "row_ms": round(model.row_ms, 6),
+                "constant_ms": round(model.constant_ms, 4),
+                "median_residual_share": round(model.median_residual_share, 4),
                 "worst_residual_share": round(model.worst_residual_share, 4),
                 "points": [_rounded(dataclasses.asdict(point)) for point in model.points],
             }

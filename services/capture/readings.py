@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -114,7 +115,7 @@ class StepModelPoint:
     """One measured step with real context: `rows` of `bucket` rows real, each with `context_tokens`.
 
     Attributes:
-        extra_ms: measured step minus g(bucket).
+        extra_ms: measured step minus the length-one step of the bucket.
         residual_ms: measured minus modelled step.
     """
 
@@ -128,16 +129,23 @@ class StepModelPoint:
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """step = g(bucket) + a x KV tokens + h x rows, fitted by least squares with a, h >= 0."""
+    """step = g(bucket) + a x KV tokens + h x rows with g = length-one step + constant, by least squares, none < 0."""
 
     attention_ms_per_mtoken: float
     row_ms: float
     points: tuple[StepModelPoint, ...]
+    constant_ms: float = 0.0
 
     @property
     def worst_residual_share(self) -> float:
         """Largest |residual| / measured step; 0 without points."""
         return max((abs(point.residual_ms) / point.step_ms for point in self.points), default=0.0)
+
+    @property
+    def median_residual_share(self) -> float:
+        """Median |residual| / measured step; 0 without points."""
+        shares = [abs(point.residual_ms) / point.step_ms for point in self.points]
+        return statistics.median(shares) if shares else 0.0
 
 
 @dataclass(frozen=True, slots=True)

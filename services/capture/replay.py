@@ -11,7 +11,7 @@ import torch
 
 from services.capture.attention.choose import choose_attention
 from services.capture.attention.kv_cache import rounded
-from services.capture.decode_step import Batch, DecodeStep
+from services.capture.decode_step import DecodeStep
 from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.provenance import device_facts, model_facts, software_facts
 from services.capture.readings import Progress
@@ -132,7 +132,7 @@ class ReplaySession:
     def _compare(self, step: DecodeStep, graphs: Strategy, eager: Strategy, size: int, recorded: ReplayStep) -> None:
         logits = []
         for strategy in (graphs, eager):
-            step.load(self._batch(step, recorded), size)
+            step.load(step.batch_of(self.lengths[recorded], seed=recorded.kv_tokens), size)
             strategy.run(size)
             logits.append(step.logits(recorded.rows).clone())
         tolerance = _TOLERANCE[step.decoder.dtype] * float(logits[1].abs().max())
@@ -144,7 +144,9 @@ class ReplaySession:
         self, step: DecodeStep, cases: list[tuple[Case, Strategy]]
     ) -> Generator[Progress, None, list[tuple[CaseReading, ReplayStep]]]:
         session = self.session
-        batches = {recorded: self._batch(step, recorded) for (_, recorded), _ in cases}
+        batches = {
+            recorded: step.batch_of(self.lengths[recorded], seed=recorded.kv_tokens) for (_, recorded), _ in cases
+        }
 
         def measure(index: int) -> list[tuple[float, float]]:
             (bucket, recorded), strategy = cases[index]
@@ -160,8 +162,3 @@ class ReplaySession:
             reading = CaseReading(bucket, recorded.rows, kv_tokens, timing.step_ms, timing.spread_ms)
             readings.append((reading, recorded))
         return readings
-
-    def _batch(self, step: DecodeStep, recorded: ReplayStep) -> Batch:
-        generator = torch.Generator().manual_seed(recorded.kv_tokens)
-        tokens = torch.randint(step.decoder.config.vocab_size, (recorded.rows,), generator=generator)
-        return Batch.of(tokens, self.lengths[recorded], pin=step.decoder.device.type == "cuda")

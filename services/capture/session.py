@@ -15,7 +15,7 @@ import torch
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.attention.choose import choose_attention
-from services.capture.attention.kv_cache import rounded
+from services.capture.attention.kv_cache import PAGE_TOKENS, rounded
 from services.capture.correctness import check_size
 from services.capture.decode_step import Batch, DecodeStep
 from services.capture.device_log import DeviceLog
@@ -35,6 +35,7 @@ from services.capture.readings import (
     StepModel,
     Timing,
 )
+from services.capture.replay_job import ReplayStep
 from services.capture.spec import MeasureSpec
 from services.capture.step_model import fit, plan_points
 from services.capture.strategies.base import Strategy
@@ -239,13 +240,15 @@ class CaptureSession:
         return fit({size: timing.step_ms for size, timing in timings.items()}, measured)
 
     def _context_point(self, context: int, bucket: int) -> list[tuple[int, int, int, float]]:
-        """(bucket, rows, context, step ms) for every fill of one bucket."""
-        step = self.decode_step(bucket, rounded(context))
+        """(bucket, rows, mean context, step ms) for every fill of one bucket, rows of different lengths."""
+        rows = dict.fromkeys(max(1, round(fill * bucket)) for fill in self.spec.fills)
+        lengths = {n: torch.from_numpy(ReplayStep(n, n * context).lengths()) for n in rows}
+        longest = max(int(of.max()) for of in lengths.values())
+        step = self.decode_step(bucket, rounded(longest), tokens=bucket * (context + 2 * PAGE_TOKENS))
         strategy = make_strategy(self.spec.strategy, step, self.device, warmup=self.spec.warmup)
         try:
             strategy.prepare(bucket)
-            rows = dict.fromkeys(max(1, round(fill * bucket)) for fill in self.spec.fills)
-            batches = {n: step.batch(n, context_tokens=context, seed=n) for n in rows}
+            batches = {n: step.batch_of(of, seed=n) for n, of in lengths.items()}
 
             def measure(n: int) -> list[tuple[float, float]]:
                 return self.iterate(step, strategy, batches[n], bucket)

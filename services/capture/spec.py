@@ -87,7 +87,7 @@ class MeasureSpec:
     def positions(self) -> int:
         """Positions that the rotary table must hold."""
         prefill = max(self.prefill_tokens, default=0) + max(self.prefixes, default=0)
-        return max(prefill, max(self.contexts, default=0), 16) + 16
+        return max(prefill, 3 * max(self.contexts, default=0), 16) + 16
 
     def without(self, sizes: frozenset[int]) -> MeasureSpec:
         """The same job without some sizes.
@@ -136,7 +136,8 @@ def default_spec(model: str, *, cuda: bool, sizes: tuple[int, ...] | None = None
         fallback_sizes=() if sizes else default_fallback_sizes(),
         prefill_tokens=(128, 256, 512, 1024, 2048, 4096, 8192, 16384),
         prefixes=(0, 2048),
-        contexts=(512, 2048, 8192),
+        contexts=(512, 1024, 2048, 4096),
+        iterations=2,
         device="cuda",
     )
 

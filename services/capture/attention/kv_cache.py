@@ -13,8 +13,8 @@ PAGE_TOKENS = 16
 class KvCache:
     """Keys and values of `rows` requests with room for `capacity` tokens each.
 
-    With fewer `tokens` than rows * capacity the cache is *packed*: every step lays its rows' pages out anew, one row
-    behind the other, as a paged engine shares its pool. Otherwise token t of row i is always at i * capacity + t.
+    With `tokens` given the cache is a *packed* pool of so many: every step lays its rows' pages out anew, one row
+    behind the other, as a paged engine shares its memory. Otherwise token t of row i is always at i * capacity + t.
 
     Attributes:
         keys, values: [layers, tokens, kv_heads, D].
@@ -31,8 +31,8 @@ class KvCache:
         tokens: int | None = None,
     ) -> None:
         self.rows, self.capacity = rows, capacity
+        self.packed = tokens is not None
         self.tokens = rows * capacity if tokens is None else min(rounded(tokens), rows * capacity)
-        self.packed = self.tokens < rows * capacity
         shape = (config.layers, self.tokens, config.kv_heads, config.head_dim)
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)

@@ -47,6 +47,10 @@ class Program(Protocol):
         """
         ...
 
+    def plain(self, *arguments: Tensor, around: Around | None = None) -> None:
+        """`compute` without inference mode, which compilers do not take."""
+        ...
+
     def pieces(self, *arguments: Tensor) -> list[Piece]:
         """The same forward, cut before and after every attention call."""
         ...

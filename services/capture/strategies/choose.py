@@ -37,7 +37,7 @@ def make_strategy(name: str, program: Program, device: torch.device, *, warmup: 
         return BreakableStrategy(program, device=device, warmup=warmup)
     if name == "compiled":
         if not cuda:
-            return CompiledCpuStrategy(program, warmup=warmup)
+            return CompiledCpuStrategy(CompiledProgram(program), warmup=warmup)
         return CudaGraphStrategy(CompiledProgram(program), warmup=max(1, warmup))
     if name == "reduce-overhead":
         if not cuda:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -14,11 +13,15 @@ from services.capture.strategies.base import Around, Piece, Program, Strategy
 
 
 class CompiledProgram:
-    """A program whose forward is compiled by inductor for each size up to `largest_compiled`, and eager above."""
+    """A program whose forward is compiled for each size up to `largest_compiled`, and eager above.
 
-    def __init__(self, program: Program, *, largest_compiled: int | None = None) -> None:
+    Args:
+        backend: torch.compile's own name for what turns the forward into code.
+    """
+
+    def __init__(self, program: Program, *, largest_compiled: int | None = None, backend: str = "inductor") -> None:
         self.program, self.largest_compiled = program, largest_compiled
-        self._compiled = torch.compile(program.compute, dynamic=False)
+        self._compiled = torch.compile(program.plain, dynamic=False, backend=backend)
 
     def arguments(self, size: int) -> tuple[Tensor, ...]:
         return self.program.arguments(size)
@@ -26,8 +29,14 @@ class CompiledProgram:
     def compute(self, *arguments: Tensor, around: Around | None = None) -> None:
         size = len(arguments[0])
         small = self.largest_compiled is None or size <= self.largest_compiled
-        run: Callable[..., None] = self._compiled if small and around is None else self.program.compute
-        run(*arguments) if around is None else run(*arguments, around=around)
+        if not small or around is not None:
+            self.program.compute(*arguments, around=around)
+            return
+        with torch.inference_mode(False), torch.no_grad():
+            self._compiled(*arguments)
+
+    def plain(self, *arguments: Tensor, around: Around | None = None) -> None:
+        self.program.plain(*arguments, around=around)
 
     def pieces(self, *arguments: Tensor) -> list[Piece]:
         return self.program.pieces(*arguments)
@@ -38,8 +47,8 @@ class CompiledCpuStrategy(Strategy):
 
     name: ClassVar[str] = "compiled"
 
-    def __init__(self, program: Program, *, warmup: int, largest_compiled: int | None = None) -> None:
-        super().__init__(CompiledProgram(program, largest_compiled=largest_compiled))
+    def __init__(self, program: CompiledProgram, *, warmup: int) -> None:
+        super().__init__(program)
         self.warmup = warmup
         self._arguments: dict[int, tuple[Tensor, ...]] = {}
 

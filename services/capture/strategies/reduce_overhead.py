@@ -21,7 +21,7 @@ class ReduceOverheadStrategy(Strategy):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self._compiled = torch.compile(program.compute, mode="reduce-overhead", dynamic=False)
+        self._compiled = torch.compile(program.plain, mode="reduce-overhead", dynamic=False)
         self._arguments: dict[int, tuple[Tensor, ...]] = {}
 
     def prepare(self, size: int) -> Preparation:
@@ -33,22 +33,26 @@ class ReduceOverheadStrategy(Strategy):
             mark_static_address(argument)  # buffers that a step writes in place may be captured only then
         skipped = counters["inductor"]["cudagraph_skips"]
         began_s = time.perf_counter()
-        self._compiled(*arguments)
+        self._call(arguments)
         torch.cuda.synchronize()
         warm_s = time.perf_counter()
         for _ in range(_SETTLING_RUNS - 1):
-            self._compiled(*arguments)
+            self._call(arguments)
         torch.cuda.synchronize()
         recorded_s = time.perf_counter()
         if counters["inductor"]["cudagraph_skips"] > skipped:
             raise RuntimeError(f"torch refused to capture the compiled forward of size {size} (cudagraph_skips)")
-        self._compiled(*arguments)
+        self._call(arguments)
         torch.cuda.synchronize()
         self._arguments[size] = arguments
         return Preparation(warm_s - began_s, recorded_s - warm_s, time.perf_counter() - recorded_s)
 
     def run(self, size: int) -> None:
-        self._compiled(*self._arguments[size])
+        self._call(self._arguments[size])
+
+    def _call(self, arguments: tuple[Tensor, ...]) -> None:
+        with torch.inference_mode(False), torch.no_grad():
+            self._compiled(*arguments)
 
     def close(self) -> None:
         self._arguments.clear()

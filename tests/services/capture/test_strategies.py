@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from services.capture.correctness import check_size
+from services.capture.strategies.base import Around
 from services.capture.strategies.breakable import BreakableStrategy
 from services.capture.strategies.choose import NAMES, make_strategy
+from services.capture.strategies.compiled import CompiledCpuStrategy, CompiledProgram
 from services.capture.strategies.eager import EagerStrategy
 from services.capture.strategies.full import TracedStrategy
 from tests.services.capture.programs import StrategyConformance, decode_step
@@ -61,6 +64,24 @@ def test_a_breakable_pass_stops_only_at_the_points_that_are_named() -> None:
     replayed = step.logits(4).clone()
     eager.run(4)
     torch.testing.assert_close(replayed, step.logits(4), atol=1e-6, rtol=1e-5)
+
+
+def test_compiled_code_stops_at_the_largest_compiled_size() -> None:
+    step, ran = decode_step(), list[int]()
+    program = CompiledProgram(step, largest_compiled=8, backend="eager")
+    plain = step.compute
+
+    def counted(*arguments: Tensor, around: Around | None = None) -> None:
+        ran.append(len(arguments[0]))
+        plain(*arguments, around=around)
+
+    step.compute = counted  # type: ignore[method-assign]
+    for size in (16, 8):
+        program.compute(*program.arguments(size))
+    assert ran == [16], "size 8 ran as compiled code"
+    compiled = CompiledCpuStrategy(program, warmup=1)
+    compiled.prepare(8)
+    assert check_size(step, compiled, 8).error < 1e-5
 
 
 def test_graph_trees_are_refused_where_there_are_no_graphs() -> None:

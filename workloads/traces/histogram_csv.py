@@ -26,6 +26,7 @@ MAX_FAMILIES = 100
 class HistogramCsv(Reader):
     name = "histogram"
     description = "CSV with size,count and an optional family column"
+    told_by = "a header of `size`, `count` and at most `family`"
 
     def recognise(self, probe: Probe) -> int:
         table = probe.table

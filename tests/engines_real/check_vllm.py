@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -38,8 +39,7 @@ def grid() -> list[Asked]:
     return asked
 
 
-def ours(version: str, asked: Asked) -> list[int] | str:
-    chosen = engine(f"vllm@{version}")
+def options_of(version: str, asked: Asked) -> VllmOptions:
     raw = {
         "max_num_seqs": str(asked.max_num_seqs),
         "max_num_batched_tokens": str(asked.max_num_batched_tokens),
@@ -54,7 +54,12 @@ def ours(version: str, asked: Asked) -> list[int] | str:
     if asked.schedule:
         tiers = ",".join(f"{first}-{last}:{draft}" for first, last, draft in asked.schedule)
         raw["num_speculative_tokens_per_batch_size"] = tiers
-    options: VllmOptions = chosen.options(raw)
+    options: VllmOptions = engine(f"vllm@{version}").options(raw)
+    return options
+
+
+def ours(version: str, asked: Asked) -> list[int] | str:
+    chosen, options = engine(f"vllm@{version}"), options_of(version, asked)
     resolved = normalise.resolve(asked.sizes, options, chosen.version)
     return "refused" if resolved.refused else list(resolved.sizes)
 
@@ -84,6 +89,28 @@ def test_runner_v1_rounds_as_the_package_rounds(real: tuple[str, RealVllm]) -> N
         assert ("ValueError" if resolved.refused else list(resolved.sizes)) == theirs, (draft, sizes)
         compared += 1
     print(f"vllm {version}: {compared} roundings agree")
+
+
+def test_runner_v2_captures_what_the_package_captures(real: tuple[str, RealVllm]) -> None:
+    version, package = real
+    if not package.modern:
+        pytest.skip("no runner V2 before 0.12")
+    schedule = ((1, 64, 3), (65, 128, 1), (129, 512, 0))
+    points = [Asked(seqs, 8192, draft) for seqs, draft in product((1, 6, 100, 256, 1024), (0, 1, 2, 6, 16))]
+    points += [Asked(seqs, 8192, 3, schedule=schedule) for seqs in (32, 100, 512)]
+    modes, compared = ("PIECEWISE", "FULL", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE"), 0
+    chosen = engine(f"vllm@{version}")
+    for point, mode, sizes, lora in product(points, modes, (None, (1, 2, 4, 8, 96, 104), (3, 6, 42, 512)), (1, 2)):
+        asked = replace(point, sizes=sizes)
+        options = replace(options_of(version, asked), cudagraph_mode=mode, enable_lora=lora == 2)
+        effective = chosen.effective({} if sizes is None else {"capture": sizes}, options)
+        resolved = package.capture_sizes(asked)
+        assert not isinstance(resolved, str)
+        full, graphs = package.captured_by_v2(asked, resolved, mode, lora)
+        assert list(effective.families.get("decode_full", ())) == full, (asked, mode)
+        assert effective.graphs == graphs, (asked, mode, lora)
+        compared += 1
+    print(f"vllm {version}: {compared} sets of graphs agree")
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 4, 8, 64), (8, 512), (1, 256)])

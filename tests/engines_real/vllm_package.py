@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import enum
 import json
 import re
 import sys
 from argparse import (
     Namespace,
 )
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
+from itertools import groupby, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,6 +86,36 @@ class RealVllm:
         except ValueError as error:
             return type(error).__name__
         return list(state.cudagraph_capture_sizes)
+
+    def captured_by_v2(self, asked: Asked, sizes: list[int], mode: str, lora_cases: int) -> tuple[list[int], int]:
+        """(FULL decode sizes, graphs) that model runner V2 makes of the resolved list."""
+        path = self.root / "v1" / "worker" / "gpu" / "cudagraph_utils.py"
+        flag = _mode_enum(self.root / "config" / "compilation.py")
+        space = self._namespace(asked) | {
+            "CUDAGraphMode": flag,
+            "BatchExecutionDescriptor": _described,
+            "defaultdict": defaultdict,
+            "product": product,
+            "groupby": groupby,
+            "round_up": lambda x, y: -(-x // y) * y,
+        }
+        q = 1 + asked.num_speculative_tokens
+        config = self._config(asked)
+        runner = MagicMock(
+            compilation_config=SimpleNamespace(
+                cudagraph_capture_sizes=sizes, max_cudagraph_capture_size=max(sizes, default=0)
+            ),
+            cudagraph_mode=flag[mode], max_num_reqs=asked.max_num_seqs, decode_query_len=q, varlen_decode=False,
+            lora_capture_cases=list(range(lora_cases)), _capture_descs={}, _candidates={},
+            vllm_config=SimpleNamespace(
+                speculative_config=config.speculative_config, num_speculative_tokens=asked.num_speculative_tokens,
+                cache_config=SimpleNamespace(use_kda_recoverssm=False),
+            ),
+        )  # fmt: skip
+        runner._maybe_ubatch_twin = lambda _: None
+        functions(path, ("_init_candidates",), space)["_init_candidates"](runner)
+        full = runner._capture_descs.get(flag.FULL, [])
+        return sorted({d.num_tokens for d in full}), sum(len(descs) for descs in runner._capture_descs.values())
 
     def parse(self, words: list[str]) -> Namespace:
         """The engine's own argument parser with the capture options declared as `arg_utils.py` declares them."""
@@ -178,10 +211,30 @@ class RealVllm:
         return lambda sizes: run(config, sizes)
 
 
+@dataclass(frozen=True)
+class _Descriptor:
+    """The fields that the real descriptor has; it only carries them."""
+
+    cg_mode: Any
+    num_tokens: int
+    num_reqs: int | None
+    uniform_token_count: int | None = None
+    max_query_len: int | None = None
+    num_active_loras: int = 0
+
+
+def _described(**values: Any) -> _Descriptor:
+    return _Descriptor(**values)
+
+
+def _mode_enum(path: Path) -> Any:
+    """vLLM's own CUDAGraphMode, with the methods that split it into decode and mixed."""
+    return functions(path, ("CUDAGraphMode",), {"enum": enum, "Enum": Enum})["CUDAGraphMode"]
+
+
 def _typing_names() -> dict[str, Any]:
     import textwrap
     import typing
-    from collections import defaultdict
 
     return {**vars(typing), "defaultdict": defaultdict, "textwrap": textwrap}
 

@@ -1,4 +1,4 @@
-"""`captune profile`: measure what capture sizes cost on this GPU, or look at profiles that are there.
+"""`captune profile`: measure what capture sizes cost on this GPU, take it from a log, or look at profiles.
 
 Measuring must run on a GPU node that has torch, Ray and little else, so the other commands import their parts late.
 """
@@ -22,7 +22,7 @@ from tuner.cost_profile import CostProfile
 from tuner.profile_file import dump_profile
 from workloads.errors import BadUsage
 
-app = typer.Typer(help="Measure, list and show cost profiles.", no_args_is_help=True)
+app = typer.Typer(help="Measure, record, list and show cost profiles.", no_args_is_help=True)
 
 _MOST_LISTED = 500
 
@@ -80,6 +80,67 @@ def measure_here(
     with progress(f"measuring {model}") as advance:
         profile = measure_profile(spec, lambda at: advance(at.done, describe(at), at.total), command=_own_command())
     return replace(profile, name=name) if name is not None else profile
+
+
+@app.command("from-log")
+def from_log(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An engine's log, or a record with step times.")],
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="NAME@VERSION", help="Default: the engine that the log names.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An argument of the engine. Repeatable.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option("--sizes", metavar="1,2,4", help="What was captured, where the log does not show it.")
+    ] = None,
+    min_readings: Annotated[
+        int, typer.Option("--min-readings", metavar="N", min=1, help="Readings that a size needs.")
+    ] = 5,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="The GPU that the log is from.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model, if the log is silent.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the profile.")] = None,
+    format: Annotated[str | None, typer.Option("--format", help="Read FILE as this format.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the profile here; no database is touched.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Turn the step times that an engine reported into a profile of that engine."""
+    from services.cli.recorded import RecordedLog, profile_of
+
+    asked = RecordedLog(file, engine, tuple(sets or ()), sizes, min_readings, device, model, name, format)
+    recorded = profile_of(asked, command=_own_command())
+    if out is not None:
+        _write(out, dump_profile(recorded.profile))
+    else:
+        _store(recorded.profile)
+    coverage = recorded.coverage
+    document = json.loads(dump_profile(recorded.profile)) | {
+        "coverage": {
+            "readings": coverage.readings,
+            "step_share": coverage.step_share,
+            "too_few": {str(size): count for size, count in coverage.too_few.items()},
+            "eager_only": list(coverage.eager_only),
+        },
+        "notes": list(recorded.notes),
+    }
+
+    def draw(console: Console) -> None:
+        _draw(console, recorded.profile)
+        console.print(
+            f"recorded: {coverage.readings:,} step times; the points cover {coverage.step_share:.1%} of steps"
+        )
+        if coverage.too_few:
+            console.print(f"unknown: {len(coverage.too_few)} sizes with fewer than {min_readings} readings")
+        for note in recorded.notes:
+            console.print(f"note: {note}", markup=False)
+
+    output(as_json).emit(document, draw)
 
 
 @app.command("list")

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
+
+from tuner.branches import Branches, branches
 from tuner.case import Case
 from tuner.engines.base import Lists
-from tuner.traffic import Observed
-from workloads.errors import Infeasible
+from tuner.scorecard import admitted
+from tuner.traffic import Observed, dispatch_of, limits_of, step_time_of
+from workloads.errors import BadInput, Infeasible
+from workloads.serving.capacity import mean_request
 from workloads.traces.records import RequestTrace
 
 ROUNDS = 4
 SAME_MEAN_SHARE = 0.005
 """Mean step sizes that differ by less than this count as the same histogram."""
+
+Outcome = Literal["fixed", "cycle", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where solving and simulating in turn ends from one starting list.
+
+    Attributes:
+        start: name of the starting list: `chosen`, `every_size`, `largest_only`.
+        sizes: the list at the fixed point; on a cycle, and where the rounds ran out, the best of those seen.
+        outcome: `fixed`: the list is the optimum for the traffic that it makes; `cycle`: lists take turns.
+        mean_size, tpot_ms: of the traffic under `sizes`.
+    """
+
+    start: str
+    sizes: tuple[int, ...]
+    outcome: Outcome
+    rounds: int
+    mean_size: float
+    tpot_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +86,62 @@ def check(case: Case, trace: RequestTrace, chosen: Lists, before: Observed) -> C
         if converged:
             break
     return ClosedLoop(first, tuple(means), tuple(sizes), converged)
+
+
+def settle(case: Case, trace: RequestTrace, chosen: Lists) -> tuple[Settled, ...]:
+    """Iterate from several starting lists; one whose step times the profile does not know is left out.
+
+    The closed loop may have more than one fixed point: a sparse list makes large batches, and large batches ask for
+    large sizes.
+    """
+    cost = case.profile.family(case.engine.decode_family)
+    measured = tuple(int(size) for size in cost.sizes[admitted(cost, case.allowed)])
+    length = len(case.sizes_of(chosen))
+    made = []
+    for name, sizes in (("chosen", case.sizes_of(chosen)), ("every_size", measured), ("largest_only", measured[-1:])):
+        try:
+            made.append(_iterate(case, trace, name, sizes, length))
+        except BadInput:
+            continue
+    return tuple(made)
+
+
+def _iterate(case: Case, trace: RequestTrace, name: str, sizes: tuple[int, ...], length: int) -> Settled:
+    seen = case.observe(trace, case.lists_of(sizes))
+    visited: list[tuple[tuple[int, ...], Observed]] = [(sizes, seen)] if len(sizes) == length else []
+    outcome: Outcome = "open"
+    rounds = 0
+    while rounds < ROUNDS and outcome == "open":
+        following = _solve(case, seen, length)
+        known = [held for held, _ in visited]
+        if following is None or (known and following == known[-1]):
+            outcome = "fixed"
+        elif following in known:
+            outcome, visited = "cycle", visited[known.index(following) :]
+        else:
+            seen = case.observe(trace, case.lists_of(following))
+            visited.append((following, seen))
+            rounds += 1
+    held, under = visited[-1] if outcome == "fixed" and visited else min(visited, key=lambda item: _tpot_ms(item[1]))
+    return Settled(name, held, outcome, rounds, under.decode.mean_size, _tpot_ms(under))
+
+
+def _tpot_ms(seen: Observed) -> float:
+    return float("inf") if seen.report is None else seen.report.tpot_mean_ms
+
+
+def branches_of(case: Case, trace: RequestTrace, lists: Lists) -> Branches:
+    """Settled decode batches under `lists` for the trace's mean rate and mean request; prefill is left out."""
+    limits = limits_of(case.engine, case.options, case.serving)
+    dispatch = dispatch_of(case.engine, case.options, case.profile, {k: v for k, v in lists.items() if v})
+    per_request = case.engine.step_tokens_per_request(case.options)
+    most = limits.max_running_requests
+    times = step_time_of(case.profile, dispatch, case.engine.decode_family, most, tokens_per_request=per_request)
+    mean = mean_request(trace.input_tokens, trace.output_tokens)
+    row_ms = times.attention_ms_per_token * mean.kv_tokens + times.row_ms
+    step_ms = times.decode_ms + row_ms * np.arange(len(times.decode_ms), dtype=np.float64)
+    rate = len(trace) * case.serving.load / max(trace.span_s, 1e-9) / case.serving.engines
+    return branches(step_ms, rate, mean.decode_tokens)
 
 
 def _solve(case: Case, seen: Observed, length: int) -> tuple[int, ...] | None:

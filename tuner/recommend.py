@@ -188,7 +188,7 @@ def _evidence(
         },
         "noise_share": judged.noise_share,
         "thresholds": asdict(thresholds),
-        "closed_loop": None if loop is None else _loop_evidence(loop, observed),
+        "closed_loop": _loop_evidence(request, case, loop, observed),
         "notes": [*observed.notes, *case.notes],
         "left_out": list(LEFT_OUT),
     }
@@ -214,9 +214,16 @@ def _profile_evidence(profile: CostProfile) -> dict[str, Any]:
     }
 
 
-def _loop_evidence(loop: ClosedLoop, before: Observed) -> dict[str, Any]:
+def _loop_evidence(
+    request: TuneRequest, case: Case, loop: ClosedLoop | None, before: Observed
+) -> dict[str, Any] | None:
+    if loop is None or not isinstance(request.traffic, RequestTrace):
+        return None
     after, default = loop.first.report, before.report
+    lists = {"default": case.default_lists(), "tuned": case.lists_of(loop.sizes[0])}
     return {
+        "settled": [asdict(end) for end in closed_loop.settle(case, request.traffic, lists["tuned"])],
+        "branches": {name: asdict(closed_loop.branches_of(case, request.traffic, of)) for name, of in lists.items()},
         "mean_sizes": list(loop.mean_sizes),
         "shift": loop.shift,
         "rounds": len(loop.sizes),

@@ -21,6 +21,7 @@ COMMANDS = (
     "solve",
     "tune",
     "profile",
+    "record",
     "verify",
     "export",
     "lint",

@@ -12,13 +12,13 @@ st.html(Path(__file__).with_name("style.css"))
 
 
 def _page(name: str, icon: str) -> st.Page:
-    return st.Page(f"pages/{name}.py", title=name.capitalize(), icon=f":material/{icon}:", url_path=name)
+    return st.Page(f"views/{name}.py", title=name.capitalize(), icon=f":material/{icon}:", url_path=name)
 
 
 # Without sections: Streamlit puts those into lists that a screen reader cannot follow.
 page = st.navigation(
     [
-        st.Page("pages/start.py", title="Start", icon=":material/home:", default=True),
+        st.Page("views/start.py", title="Start", icon=":material/home:", default=True),
         _page("traces", "upload_file"),
         _page("workload", "bar_chart"),
         _page("coverage", "stacked_bar_chart"),

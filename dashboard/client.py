@@ -49,14 +49,15 @@ class ApiProblem(Exception):
 class Client:
     """One connection pool to one API; safe to share between page runs."""
 
-    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None, token: str = "") -> None:
         self.url = url.rstrip("/")
-        self._http = httpx.Client(base_url=f"{self.url}/api/v1", timeout=_TIMEOUT, transport=transport)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=f"{self.url}/api/v1", timeout=_TIMEOUT, transport=transport, headers=headers)
 
     @classmethod
     def from_environment(cls) -> Self:
-        """The API at CAPTUNE_API_URL."""
-        return cls(os.environ.get("CAPTUNE_API_URL") or DEFAULT_URL)
+        """The API at CAPTUNE_API_URL, with the token CAPTUNE_API_TOKEN where one is set."""
+        return cls(os.environ.get("CAPTUNE_API_URL") or DEFAULT_URL, token=os.environ.get("CAPTUNE_API_TOKEN") or "")
 
     def close(self) -> None:
         self._http.close()

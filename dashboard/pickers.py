@@ -27,7 +27,9 @@ def pick_trace() -> TraceModel | None:
         traces[wanted] = api().trace(wanted)  # older than the first page of the list
     ids = list(traces)
     index = ids.index(wanted) if wanted in traces else 0
-    picked = st.selectbox("Trace", ids, index=index, key="trace", format_func=lambda key: trace_label(traces[key]))
+    # A new key after an upload or a deletion: the box then shows the trace of the URL, not what it showed before.
+    box = f"trace-{st.session_state.get('uploads', 0)}"
+    picked = st.selectbox("Trace", ids, index=index, key=box, format_func=lambda key: trace_label(traces[key]))
     choose("trace", picked)
     return traces[picked]
 

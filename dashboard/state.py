@@ -50,7 +50,7 @@ def go(page: str, **parameters: str) -> None:
     """Open another page of ours with these URL parameters."""
     for name, value in parameters.items():
         st.session_state[f"last:{name}"] = value or None
-    st.switch_page(f"pages/{page}.py", query_params={name: value for name, value in parameters.items() if value})
+    st.switch_page(f"views/{page}.py", query_params={name: value for name, value in parameters.items() if value})
 
 
 def pick(

@@ -36,12 +36,16 @@ def upload(name: str) -> None:
         except ApiProblem as problem:
             st.session_state["refused_file"], st.session_state["refusal"] = file.file_id, str(problem)
         else:
-            st.session_state["uploads"] = st.session_state.get("uploads", 0) + 1
+            changed()
             st.session_state["stored_trace"] = _stored_sentence(trace)
             choose("trace", trace.id)
-            st.session_state.pop("trace", None)
             st.rerun()
     st.error(f"Nothing was stored. {st.session_state['refusal']}", icon=":material/error:")
+
+
+def changed() -> None:
+    """The stored traces are others than before: pickers and the uploader start afresh."""
+    st.session_state["uploads"] = st.session_state.get("uploads", 0) + 1
 
 
 def _stored_sentence(trace: TraceModel) -> str:

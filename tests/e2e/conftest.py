@@ -113,8 +113,17 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def warm(stack: Stack, browser: Browser) -> None:
+    """The first visit imports the dashboard, which takes its time on a busy machine."""
+    page = browser.new_page()
+    page.goto(stack.dashboard_url)
+    expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=READY_TIMEOUT_S * 1000)
+    page.close()
+
+
 @pytest.fixture(params=["light"])
-def page(browser: Browser, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+def page(warm: None, browser: Browser, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
     context = browser.new_context(
         viewport={"width": WIDTH_PX, "height": HEIGHT_PX}, color_scheme=request.param, accept_downloads=True
     )

@@ -33,7 +33,7 @@ PAGES = {
 
 
 @pytest.fixture
-def looked_at(browser: Browser, scheme: Literal["light", "dark"], width_px: int) -> Iterator[Page]:
+def looked_at(warm: None, browser: Browser, scheme: Literal["light", "dark"], width_px: int) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": width_px, "height": 900}, color_scheme=scheme)
     page = context.new_page()
     page.set_default_timeout(20_000)
@@ -90,9 +90,9 @@ def tabbed_names(page: Page, presses: int) -> list[str]:
     return names
 
 
-# Step buttons beside number fields repeat what the arrow keys do in the field, and are left out on purpose.
+# Step and arrow buttons inside fields repeat what the arrow keys do there, and are left out on purpose.
 UNREACHABLE = """() => [...document.querySelectorAll(
   '[data-testid=stMain] :is(button, a[href], input, textarea, [role=slider], [role=combobox])')]
   .filter(e => e.offsetParent !== null && e.tabIndex < 0 && !e.disabled && e.type !== 'file')
-  .filter(e => !e.closest('[data-testid=stNumberInput], .modebar, [data-testid=stDataFrame], [data-baseweb=tag]'))
+  .filter(e => !e.closest('[data-testid=stNumberInput], .modebar, [data-testid=stDataFrame], [data-testid=stSelectbox] button, [data-baseweb=tag]'))
   .map(e => e.outerHTML.slice(0, 160))"""

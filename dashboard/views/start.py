@@ -47,7 +47,7 @@ def page() -> None:
     row = card_row()
     for name, title, icon, words in _STEPS:
         with row.container(border=True, width=CARD_PX, height="stretch"):
-            st.page_link(f"pages/{name}.py", label=f"**{title}**", icon=icon)
+            st.page_link(f"views/{name}.py", label=f"**{title}**", icon=icon)
             st.caption(words)
     with readable_errors():
         st.subheader("What runs today")

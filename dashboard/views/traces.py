@@ -10,7 +10,7 @@ from dashboard.paging import page_of, turn
 from dashboard.pickers import pick_trace
 from dashboard.state import api, choose, go, readable_errors
 from dashboard.tables import table
-from dashboard.upload import upload
+from dashboard.upload import changed, upload
 from services.contract.trace import TraceModel
 
 
@@ -69,6 +69,7 @@ def _actions(trace: TraceModel) -> None:
                 with readable_errors():
                     api().delete_trace(identity)
                     choose("trace", None)
+                    changed()
                     st.session_state.pop("stored_trace", None)
                     st.rerun()
 
@@ -79,6 +80,7 @@ def _rename(trace: TraceModel) -> None:
         if st.form_submit_button("Rename it", type="primary") and name.strip():
             with readable_errors():
                 api().rename_trace(trace.id or "", name.strip())
+                changed()
                 st.session_state.pop("stored_trace", None)
                 st.rerun()
 

@@ -8,7 +8,7 @@ default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from tuner.case import Case
@@ -23,7 +23,7 @@ from workloads.traces.records import Traffic
 NEAR_BEST_SHARE = 0.005
 """Sizes beyond the shortest list within this share of the best step time buy nothing that a user would notice."""
 SLACK_SHARE = 0.005
-"""Behind the cuts, a difference up to this share (the least noise band) buys no sizes beyond the shorter bound."""
+"""Behind the cuts, a mean difference up to this share (the least noise band) buys no sizes beyond the shorter bound."""
 ENOUGH_SIZES = 12
 """A third of a short default would leave nothing to choose; up to so many sizes, half of it is allowed at once."""
 
@@ -48,23 +48,15 @@ def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, defau
     if observed.report is not None and observed.report.overloaded:
         return Choice(plain)  # step sizes then follow the limits, whatever window is looked at
     rolled = windows(case, traffic, observed)
-    excess = _roll(case, rolled, None)
-    if not excess:
-        return Choice(plain)
-    point = _steady(case, front, default, excess) or plain
-    guarded = _roll(case, rolled, GUARD)
-    return Choice(point, excess.get(point.list_length, ()), guarded.get(point.list_length, ()))
-
-
-def _steady(case: Case, front: Front, default: Scorecard, excess: dict[int, tuple[float, ...]]) -> FrontPoint | None:
-    """The longest list within the first bound that keeps up with the default on the whole and behind the cuts."""
-    as_fast = _default_ms(default, case.objective)
     half = max(1, default.list_length // 2)
     for most in (max(default.list_length // 3, min(half, ENOUGH_SIZES)), half):
-        able = [p for p in front.points if p.list_length <= most and p.list_length in excess]
-        if able and _ms(able[-1], case) <= as_fast and mean(excess[able[-1].list_length]) <= SLACK_SHARE:
-            return able[-1]
-    return None
+        point = front.at(most)
+        excess = () if point is None else _roll(case, rolled, most)
+        if point is None or not excess:
+            continue
+        if _ms(point, case) <= _default_ms(default, case.objective) and mean(excess) <= SLACK_SHARE:
+            return Choice(point, excess, _roll(case, rolled, most, GUARD))
+    return Choice(plain, _roll(case, rolled, plain.list_length))
 
 
 def rehearse(
@@ -88,25 +80,27 @@ def rehearse(
     return holdout, parts[1].decode.total_steps
 
 
-def _front(case: Case, observed: Observed, guard: Guard | None = None) -> Front | None:
+def _front(case: Case, observed: Observed, *, longest: int | None = None, guard: Guard | None = None) -> Front | None:
+    budget = case.budget if longest is None else replace(case.budget, max_length=longest)
     try:
-        return case.front(observed, guard=guard)
+        return case.front(observed, budget, guard)
     except (BadInput, Infeasible):
         return None
 
 
-def _roll(case: Case, rolled: tuple[Window, ...], guard: Guard | None) -> dict[int, tuple[float, ...]]:
-    """Fit before every cut, run behind it: length -> excess over the default, one value a window."""
-    columns: list[dict[int, float]] = []
+def _roll(case: Case, rolled: tuple[Window, ...], length: int, guard: Guard | None = None) -> tuple[float, ...]:
+    """Fit a list of that length before every cut and run it behind: excess over the default, one value a window.
+
+    Empty where no list of that length meets the constraints.
+    """
+    excess = []
     for window in rolled:
-        front = _front(case, window.before, guard)
-        default_ms = case.cost_ms(window.default)
-        cards = (
-            {p.list_length: case.score(case.lists_of(p.sizes), window.behind) for p in front.points} if front else {}
-        )
-        columns.append({k: case.cost_ms(card) / default_ms - 1.0 for k, card in cards.items()})
-    common = set.intersection(*(set(column) for column in columns)) if columns else set()
-    return {k: tuple(column[k] for column in columns) for k in sorted(common)}
+        front = _front(case, window.before, longest=length, guard=guard)
+        if front is None:
+            return ()
+        card = case.score(case.lists_of(front.points[-1].sizes), window.behind)
+        excess.append(case.cost_ms(card) / case.cost_ms(window.default) - 1.0)
+    return tuple(excess)
 
 
 def shortest_good(front: Front, default: Scorecard, objective: Objective) -> FrontPoint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -146,7 +146,7 @@ def branches_of(case: Case, trace: RequestTrace, lists: Lists) -> Branches:
 
 def _solve(case: Case, seen: Observed, length: int) -> tuple[int, ...] | None:
     try:
-        point = case.front(seen).at(length)
+        point = case.front(seen, replace(case.budget, max_length=length)).at(length)
     except Infeasible:
         return None
     return None if point is None else point.sizes

@@ -16,22 +16,28 @@ from services.cli.options import (
     MaxMemory,
     ProfileName,
     Regret,
+    choose_engine_or_none,
+    serving_options,
 )
 from services.cli.output import number, percent, sizes_text, table
-from services.cli.workload import Asked, Workload, open_profile, workload_command
+from services.cli.workload import DEFAULT_PROFILE, Asked, Workload, open_profile, without_source, workload_command
 from services.contract.scorecard import FrontPointModel
 from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.front import Front, best_front
+from tuner.promise import promised_front
 from tuner.recommendation import Objective
 from workloads.errors import BadUsage
+
+NO_TRAFFIC = "no traffic: the first list is the shortest that keeps the promise; means count every size once"
 
 ObjectiveChoice = Annotated[
     Objective, typer.Option("--objective", help="step: mean step time. token: mean time per generated token.")
 ]
 
 
+@without_source
 @workload_command
 def solve(
     asked: Asked,
@@ -43,21 +49,36 @@ def solve(
     objective: ObjectiveChoice = "step",
     as_json: Json = False,
 ) -> None:
-    """The list of least expected step time for every length, under the constraints."""
-    if profile is None:
+    """The list of least expected step time for every length; without SOURCE, lists that keep --regret at any size."""
+    if profile is None and asked.source:
         raise BadUsage("needs a cost profile: --profile NAME or FILE (see captune profile list)", field="--profile")
     budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
-    workload = asked.open()
-    front = _front(workload, open_profile(profile), budget, objective)
+    if asked.source:
+        workload = asked.open()
+        front, notes = _front(workload, open_profile(str(profile)), budget, objective), list(workload.read.notes)
+    else:
+        front, notes = _promised(asked, open_profile(profile or DEFAULT_PROFILE), budget), [NO_TRAFFIC]
+        notes += [] if profile else [f"no --profile: step times are those of the shipped profile {DEFAULT_PROFILE}"]
     document = {
         "front": [FrontPointModel.from_domain(point).model_dump(mode="json") for point in front.points],
         "floor_step_ms": front.floor_step_ms,
         "optimal": front.optimal,
         "gap": front.gap,
         "solve_ms": front.solve_ms,
-        "notes": list(workload.read.notes),
+        "notes": notes,
     }
     output(as_json).emit(document, lambda console: _draw(console, document, front))
+
+
+def _promised(asked: Asked, profile: CostProfile, budget: Budget) -> Front:
+    choice = choose_engine_or_none(asked.engine, asked.sets)
+    serving = serving_options(asked.policy, 1.0, 1, asked.max_running, asked.kv_tokens)
+    if choice is None:
+        return promised_front(profile, budget, reachable=serving.max_running)
+    case = Case(choice.engine, choice.options, profile, serving, budget, "step")
+    per_request = choice.engine.step_tokens_per_request(choice.options)
+    reachable = None if serving.max_running is None else serving.max_running * per_request
+    return promised_front(profile, budget, case, reachable)
 
 
 def _front(workload: Workload, profile: CostProfile, budget: Budget, objective: Objective) -> Front:

@@ -152,6 +152,15 @@ def workload_command(command: Callable[Concatenate[Asked, P], None]) -> Callable
     return run
 
 
+def without_source(command: Callable[..., None]) -> Callable[..., None]:
+    """Make SOURCE optional for a `workload_command`; where it is left out, `Asked.source` is empty."""
+    signature = inspect.signature(command)
+    source = signature.parameters["source"].replace(default="")
+    rest = [parameter for name, parameter in signature.parameters.items() if name != "source"]
+    command.__signature__ = signature.replace(parameters=[source, *rest])  # type: ignore[attr-defined]
+    return command
+
+
 def open_profile(reference: str) -> CostProfile:
     return find_profile(reference, lazy_store(reference))
 

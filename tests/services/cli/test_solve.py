@@ -54,3 +54,32 @@ def test_every_length_is_the_optimum_on_a_dense_curve_with_inversions(captune: C
         assert len(entry["sizes"]) <= entry["list_length"]
         np.testing.assert_allclose(entry["mean_step_ms"], expected[entry["list_length"]], rtol=1e-12)
     assert answer["solve_ms"] < 50
+
+
+def test_without_traffic_the_first_list_is_the_shortest_that_keeps_the_promise(captune: Captune, write: Write) -> None:
+    random = np.random.default_rng(3)
+    sizes = np.arange(1, 65)
+    step_ms = 6.0 + 0.1 * sizes + np.where(random.random(64) < 0.3, 2.0, 0.0)
+    points = [{"size": int(s), "step_ms": float(ms)} for s, ms in zip(sizes, step_ms, strict=True)]
+    file = write("p.json", json.dumps({"schema": 1, "name": "p", "families": {"decode_full": {"points": points}}}))
+    answer = captune("solve", "--profile", file, "--regret", "0.2", "--json").document
+    best = np.minimum.accumulate(step_ms[::-1])[::-1]
+    fewest = [0] + [99] * 64  # fewest[j]: fewest sizes that keep the promise for 1..j, the last of them j
+    for j in range(1, 65):
+        for i in range(j):
+            if np.all(step_ms[j - 1] <= 1.2 * best[i:j] * (1 + 1e-12)):
+                fewest[j] = min(fewest[j], fewest[i] + 1)
+    first = answer["front"][0]
+    assert answer["optimal"] and len(first["sizes"]) == first["list_length"] == fewest[64]
+    assert first["worst_regret"] <= 0.2 + 1e-9 and "no traffic" in answer["notes"][0]
+
+
+def test_without_traffic_an_engines_rules_and_limits_hold(captune: Captune) -> None:
+    asked = ("solve", "--profile", "h200-llama-3.1-8b", "--regret", "0.1", "--engine", "vllm@0.33.0", "--json")
+    answer = captune(*asked, "--set", "max_num_seqs=512").document
+    first = answer["front"][0]
+    assert first["sizes"][-1] == 512 and first["list_length"] <= 13 and first["worst_regret"] <= 0.1 + 1e-9
+    alone = captune("solve", "--regret", "0.1", "--max-running", "512", "--json").document
+    assert alone["front"][0]["sizes"] == first["sizes"] and "h200-llama-3.1-8b" in alone["notes"][1]
+    refused = captune("solve", "--regret", "inf", "--json")
+    assert refused.code == 2 and "--regret RHO" in refused.reason

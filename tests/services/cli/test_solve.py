@@ -80,6 +80,8 @@ def test_without_traffic_an_engines_rules_and_limits_hold(captune: Captune) -> N
     first = answer["front"][0]
     assert first["sizes"][-1] == 512 and first["list_length"] <= 13 and first["worst_regret"] <= 0.1 + 1e-9
     alone = captune("solve", "--regret", "0.1", "--max-running", "512", "--json").document
-    assert alone["front"][0]["sizes"] == first["sizes"] and "h200-llama-3.1-8b" in alone["notes"][1]
+    # Without an engine's coverage rule the measured fallback may serve the top, where it is within the bound.
+    assert len(alone["front"][0]["sizes"]) <= len(first["sizes"]) and alone["front"][0]["worst_regret"] <= 0.1 + 1e-9
+    assert "h200-llama-3.1-8b" in alone["notes"][1]
     refused = captune("solve", "--regret", "inf", "--json")
     assert refused.code == 2 and "--regret RHO" in refused.reason

@@ -25,9 +25,9 @@ Every figure here is rebuilt from `profiles/` and `benchmarks/h200/` by one comm
 python docs/make_measurements.py
 ```
 
-Measured means: captured and replayed on the device that the table names, with the software it names. A profile is made by
-the command inside it, a run by `python benchmarks/capture_h200.py --out DIR`. Weights are random, shapes are those of the
-public configs; the decoder is plain torch with the attention named, not vLLM and not SGLang.
+Measured means: captured and replayed on the device that the table names, with the software it names. A profile is
+made by the command inside it, a run by `python benchmarks/capture_h200.py --out DIR`. Weights are random, shapes are
+those of the public configs; the decoder is plain torch with the attention named, not vLLM and not SGLang.
 """
 
 

@@ -12,14 +12,22 @@ from torch import Tensor
 from services.capture.attention.base import DecodeAttention
 from services.capture.buffers import Padding, Slot, StaticBuffers
 from services.capture.strategies.base import Around, Piece, Tensors
+from workloads.models.config import ModelConfig
 from workloads.models.decoder import Decoder, DecoderLayer
 
-SLOTS = (
-    # A padded row's token may be anything: it writes into its own slot and no real row reads it.
-    Slot("tokens", torch.int64, Padding.KEEP_TAIL),
-    Slot("positions", torch.int64, Padding.ZERO_TAIL),
-    Slot("lengths", torch.int32, Padding.SENTINEL, sentinel=1),
-)
+
+def slots(config: ModelConfig) -> tuple[Slot, ...]:
+    """The inputs of a step and what padding holds.
+
+    A padded row's token may be anything: it writes into its own slot and no real row reads it. Not so with experts:
+    they share matrix products between rows, whose rounding depends on who else was sent there.
+    """
+    token_padding = Padding.KEEP_TAIL if config.experts is None else Padding.ZERO_TAIL
+    return (
+        Slot("tokens", torch.int64, token_padding),
+        Slot("positions", torch.int64, Padding.ZERO_TAIL),
+        Slot("lengths", torch.int32, Padding.SENTINEL, sentinel=1),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class DecodeStep:
         self.decoder, self.rows, self.capacity = decoder, rows, capacity
         self.lm_head_in_graph = lm_head_in_graph
         config, device, dtype = decoder.config, decoder.device, decoder.dtype
-        self.buffers = StaticBuffers(SLOTS, rows, device)
+        self.buffers = StaticBuffers(slots(config), rows, device)
         self.attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
         self.attention.cache.randomise(seed)
         width = config.vocab_size if lm_head_in_graph else config.hidden_size
@@ -92,7 +100,7 @@ class DecodeStep:
 
     def arguments(self, size: int) -> tuple[Tensor, ...]:
         """Every tensor of the program that changes between steps; fixed addresses."""
-        tokens, positions, lengths = (self.buffers.view(slot.name, size) for slot in SLOTS)
+        tokens, positions, lengths = (self.buffers.view(name, size) for name in ("tokens", "positions", "lengths"))
         return tokens, positions, self._output[:size], *self.attention.arguments(size, lengths)
 
     @torch.inference_mode()

@@ -1,7 +1,7 @@
 """ModelConfig: the shape of a decoder, read from a Hugging Face `config.json`. No torch here.
 
-Supported: Llama, Mistral (full attention), Qwen2 and Qwen3, dense. What the shape depends on and is not understood
-(another architecture, another rope scaling, a sliding window) is refused, never approximated.
+Supported: Llama, Mistral (full attention), Qwen2 and Qwen3, dense; Qwen3-MoE and Mixtral. What the shape depends on and
+is not understood (another architecture, another rope scaling, a sliding window) is refused, never approximated.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _ARCHITECTURES = {
     "MistralForCausalLM": (False, False),
     "Qwen2ForCausalLM": (True, False),
     "Qwen3ForCausalLM": (False, True),
+    "Qwen3MoeForCausalLM": (False, True),
+    "MixtralForCausalLM": (False, False),
 }
 
 
@@ -35,14 +37,31 @@ class Llama3RopeScaling:
 
 
 @dataclass(frozen=True, slots=True)
+class Experts:
+    """A mixture of experts in place of the dense block's two projections.
+
+    Attributes:
+        chosen: experts that every token is sent to.
+        inner_size: intermediate size of one expert.
+        normalised: whether the chosen experts' shares are scaled to sum to one.
+    """
+
+    count: int
+    chosen: int
+    inner_size: int
+    normalised: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """The shape of a dense decoder-only transformer.
+    """The shape of a decoder-only transformer.
 
     Attributes:
         name: built-in name, or the folder or file it came from.
         attention_bias: bias on the query, key and value projections.
         output_bias: bias on the attention output projection.
         qk_norm: RMSNorm over each query and key head before rotary embedding (Qwen3).
+        experts: of every layer; None is a dense model.
     """
 
     name: str
@@ -61,6 +80,7 @@ class ModelConfig:
     attention_bias: bool
     output_bias: bool
     qk_norm: bool
+    experts: Experts | None = None
 
     def __post_init__(self) -> None:
         for field in ("hidden_size", "intermediate_size", "layers", "heads", "kv_heads", "head_dim", "vocab_size"):
@@ -71,6 +91,12 @@ class ModelConfig:
                 f"{self.heads} attention heads do not divide over {self.kv_heads} key-value heads",
                 file=self.name,
                 field="num_key_value_heads",
+            )
+        if self.experts is not None and not 1 <= self.experts.chosen <= self.experts.count:
+            raise BadInput(
+                f"{self.experts.chosen} of {self.experts.count} experts cannot be chosen",
+                file=self.name,
+                field="num_experts_per_tok",
             )
         if self.head_dim % 2:
             raise BadInput("rotary embedding needs an even head size", file=self.name, field="head_dim")
@@ -84,7 +110,11 @@ class ModelConfig:
     def parameters(self) -> int:
         """Number of weights, norms and biases included."""
         qkv = (self.heads + 2 * self.kv_heads) * self.head_dim
-        layer = self.hidden_size * (qkv + self.heads * self.head_dim + 3 * self.intermediate_size + 2)
+        layer = self.hidden_size * (qkv + self.heads * self.head_dim + 2)
+        if self.experts is None:
+            layer += self.hidden_size * 3 * self.intermediate_size
+        else:
+            layer += self.hidden_size * self.experts.count * (3 * self.experts.inner_size + 1)
         layer += qkv * self.attention_bias + self.hidden_size * self.output_bias + 2 * self.head_dim * self.qk_norm
         embeddings = self.vocab_size * self.hidden_size * (1 if self.tied_embeddings else 2)
         return self.layers * layer + embeddings + self.hidden_size
@@ -139,7 +169,9 @@ def parse_config(text: str, *, name: str, file: str | None = None) -> ModelConfi
     if architecture not in _ARCHITECTURES:
         known = ", ".join(_ARCHITECTURES)
         raise BadInput(f"'{architecture}' is not supported, only {known}", file=where, field="architectures")
-    if raw.get("sliding_window") and (architecture == "MistralForCausalLM" or raw.get("use_sliding_window")):
+    if raw.get("sliding_window") and (
+        architecture in ("MistralForCausalLM", "MixtralForCausalLM") or raw.get("use_sliding_window")
+    ):
         raise BadInput("sliding-window attention is not supported", file=where, field="sliding_window")
     read = _Reader(raw, where)
     bias_default, qk_norm = _ARCHITECTURES[architecture]
@@ -162,9 +194,24 @@ def parse_config(text: str, *, name: str, file: str | None = None) -> ModelConfi
         rope_scaling=scaling,
         tied_embeddings=bool(raw.get("tie_word_embeddings", False)),
         attention_bias=attention_bias,
-        output_bias=attention_bias and architecture in ("LlamaForCausalLM", "Qwen3ForCausalLM"),
+        output_bias=attention_bias and architecture in ("LlamaForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"),
         qk_norm=qk_norm,
+        experts=_experts(architecture, raw, read),
     )
+
+
+def _experts(architecture: str, raw: dict[str, Any], read: _Reader) -> Experts | None:
+    if architecture == "MixtralForCausalLM":
+        count, chosen = read.whole("num_local_experts", 8), read.whole("num_experts_per_tok", 2)
+        return Experts(count, chosen, read.whole("intermediate_size"), normalised=True)
+    if architecture != "Qwen3MoeForCausalLM":
+        return None
+    if raw.get("mlp_only_layers") or read.whole("decoder_sparse_step", 1) != 1:
+        raise BadInput("dense layers between expert layers are not supported", file=read.file, field="mlp_only_layers")
+    # transformers 5 writes the name that Mixtral uses.
+    count = read.whole("num_experts", read.whole("num_local_experts", 128))
+    chosen = read.whole("num_experts_per_tok", 8)
+    return Experts(count, chosen, read.whole("moe_intermediate_size"), bool(raw.get("norm_topk_prob", False)))
 
 
 def _rope(raw: dict[str, Any], read: _Reader) -> tuple[float, Llama3RopeScaling | None]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from workloads.models import rope
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
+from workloads.models.experts import ExpertBlock
 
 
 class DecoderLayer(nn.Module):
@@ -37,8 +38,10 @@ class DecoderLayer(nn.Module):
         self.output = weight(hidden, config.heads * config.head_dim)
         self.output_bias = weight(hidden) if config.output_bias else None
         self.inner_norm = weight(hidden)
-        self.gate_up = weight(2 * inner, hidden)
-        self.down = weight(hidden, inner)
+        self.experts = ExpertBlock(config.experts, hidden, device, dtype) if config.experts is not None else None
+        if self.experts is None:
+            self.gate_up = weight(2 * inner, hidden)
+            self.down = weight(hidden, inner)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, attention: Attention) -> Tensor:
         """x [T, hidden], cos and sin [T, 1, D] -> [T, hidden]."""
@@ -58,6 +61,9 @@ class DecoderLayer(nn.Module):
         """From attention [T, heads, D] and the block's own input to the next block's input."""
         x = x + F.linear(attended.reshape(len(x), -1), self.output, self.output_bias)
         normed = F.rms_norm(x, (x.shape[-1],), self.inner_norm, self.eps)
+        if self.experts is not None:
+            mixed: Tensor = self.experts(normed)
+            return x + mixed
         gate, up = F.linear(normed, self.gate_up).chunk(2, dim=-1)
         return x + F.linear(F.silu(gate) * up, self.down)
 

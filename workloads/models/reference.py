@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workloads.models.config import ModelConfig
 from workloads.models.decoder import Decoder, DecoderLayer
+from workloads.models.experts import ExpertBlock, choose
 from workloads.models.rope import frequencies
 
 PastOf = Callable[[int], tuple[Tensor, Tensor]]
@@ -34,9 +35,30 @@ def reference_logits(decoder: Decoder, tokens: Tensor, positions: Tensor, past: 
     for layer in decoder.layers:
         assert isinstance(layer, DecoderLayer)
         x = x + _attention(layer, config, _norm(x, layer.input_norm, config), angle, positions, past)
-        gate, up = (_norm(x, layer.inner_norm, config) @ layer.gate_up.to(dtype).t()).chunk(2, dim=-1)
-        x = x + (gate * torch.sigmoid(gate) * up) @ layer.down.to(dtype).t()
+        normed = _norm(x, layer.inner_norm, config)
+        if layer.experts is None:
+            x = x + _swiglu(normed, layer.gate_up, layer.down)
+        else:
+            x = x + _experts(layer.experts, normed)
     return _norm(x, decoder.final_norm, config) @ decoder.head.to(dtype).t()
+
+
+def _swiglu(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
+    gate, up = (x @ gate_up.to(x.dtype).t()).chunk(2, dim=-1)
+    return (gate * torch.sigmoid(gate) * up) @ down.to(x.dtype).t()
+
+
+def _experts(block: ExpertBlock, x: Tensor) -> Tensor:
+    """Token by token, expert by expert."""
+    share, expert = choose(x, block.router.to(x.dtype), block.experts)
+    rows = []
+    for i, row in enumerate(x):
+        parts = [
+            share[i, k] * _swiglu(row[None], block.gate_up[number], block.down[number])[0]
+            for k, number in enumerate(expert[i].tolist())
+        ]
+        rows.append(torch.stack(parts).sum(dim=0))
+    return torch.stack(rows)
 
 
 def _norm(x: Tensor, weight: Tensor, config: ModelConfig) -> Tensor:

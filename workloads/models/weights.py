@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from workloads.errors import BadInput, MissingExtra
 from workloads.models.config import ModelConfig, load_config, weights_folder
 from workloads.models.decoder import Decoder, DecoderLayer
+from workloads.models.experts import ExpertBlock
 
 Fetch = Callable[[str], Tensor]
 
@@ -69,15 +70,44 @@ def _load_layer(layer: DecoderLayer, config: ModelConfig, prefix: str, fetch: Fe
     fused(layer.output, "self_attn.o_proj.weight")
     fused(layer.output_bias, "self_attn.o_proj.bias")
     fused(layer.inner_norm, "post_attention_layernorm.weight")
-    fused(layer.gate_up, "mlp.gate_proj.weight", "mlp.up_proj.weight")
-    fused(layer.down, "mlp.down_proj.weight")
+    if layer.experts is None:
+        fused(layer.gate_up, "mlp.gate_proj.weight", "mlp.up_proj.weight")
+        fused(layer.down, "mlp.down_proj.weight")
+    else:
+        _load_experts(layer.experts, prefix, fetch)
     if layer.head_norm is not None:
         query = fetch(f"{prefix}.self_attn.q_norm.weight").expand(config.heads, -1)
         key = fetch(f"{prefix}.self_attn.k_norm.weight").expand(config.kv_heads, -1)
         _copy(layer.head_norm, [query, key], f"{prefix}.self_attn.q_norm.weight")
 
 
-def _copy(target: nn.Parameter, parts: list[Tensor], name: str) -> None:
+def _load_experts(block: ExpertBlock, prefix: str, fetch: Fetch) -> None:
+    """Experts stand alone in published files (Qwen3-MoE, Mixtral) and are fused in the models of transformers 5."""
+    if (router := _try(fetch, f"{prefix}.block_sparse_moe.gate.weight")) is not None:
+        _copy(block.router, [router], f"{prefix}.block_sparse_moe.gate.weight")
+        stem, gate, up, down = f"{prefix}.block_sparse_moe.experts", "w1", "w3", "w2"
+    else:
+        _copy(block.router, [fetch(f"{prefix}.mlp.gate.weight")], f"{prefix}.mlp.gate.weight")
+        stem, gate, up, down = f"{prefix}.mlp.experts", "gate_proj", "up_proj", "down_proj"
+    fused = _try(fetch, f"{stem}.gate_up_proj")
+    if fused is not None:
+        _copy(block.gate_up, [fused], f"{stem}.gate_up_proj")
+        _copy(block.down, [fetch(f"{stem}.down_proj")], f"{stem}.down_proj")
+        return
+    for i in range(block.experts.count):
+        own = f"{stem}.{i}"
+        _copy(block.gate_up[i], [fetch(f"{own}.{name}.weight") for name in (gate, up)], f"{own}.{gate}.weight")
+        _copy(block.down[i], [fetch(f"{own}.{down}.weight")], f"{own}.{down}.weight")
+
+
+def _try(fetch: Fetch, name: str) -> Tensor | None:
+    try:
+        return fetch(name)
+    except (BadInput, KeyError):
+        return None
+
+
+def _copy(target: Tensor, parts: list[Tensor], name: str) -> None:
     value = torch.cat(parts) if len(parts) > 1 else parts[0]
     if value.shape != target.shape:
         raise BadInput(f"has shape {tuple(value.shape)}, the config says {tuple(target.shape)}", field=name)

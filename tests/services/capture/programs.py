@@ -32,7 +32,7 @@ class StrategyConformance:
     strategy: ClassVar[str]
     device: ClassVar[str] = "cpu"
 
-    @pytest.fixture(params=["tiny-llama", "tiny-qwen3"])
+    @pytest.fixture(params=["tiny-llama", "tiny-qwen3-moe"])
     def step(self, request: pytest.FixtureRequest) -> DecodeStep:
         return decode_step(self.device, model=request.param)
 

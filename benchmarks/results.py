@@ -140,7 +140,8 @@ def summary(rows: Sequence[Row]) -> str:
     worse = [row for row in able if not row.no_worse and row.answer.verdict == "try"]
     tried = [row for row in able if row.answer.verdict in ("try", "adopt")]
     return (
-        f"{len(rows)} rows, {len(rows) - len(able)} of them overloaded. Of the {len(able)} others, {_share(kept, able)} "
+        f"{len(rows)} rows, {len(rows) - len(able)} of them overloaded. Of the {len(able)} others, "
+        f"{_share(kept, able)} "
         "have a short list (at most a third of the default's sizes; half for TensorRT-LLM) within the regret bound of "
         f"0.10 at equal or lower held-out step time, {_share(near, able)} within the noise band of {NOISE_SHARE:.1%}; "
         f"{_share(tried, able)} are advised (`try`), the rest keep the default; {len(worse)} advised lists are slower "

@@ -15,6 +15,7 @@ from services.cli.output import number, table
 from services.cli.stored import local_store
 from services.cli.workload import Asked
 from services.contract.mapping import MappingModel
+from services.contract.plain import plain
 from workloads.traces.proposal import propose
 from workloads.traces.records import ReadResult, RequestTrace, StepTrace
 
@@ -118,6 +119,7 @@ def describe(name: str, read: ReadResult) -> dict[str, Any]:
         "span_s": traffic.span_s,
         "digest": traffic.digest(),
         "summary": _requests(traffic) if isinstance(traffic, RequestTrace) else _steps(traffic),
+        "observation": None if read.observation is None else plain(read.observation),
         "notes": list(read.notes),
     }
 
@@ -138,9 +140,13 @@ def _steps(trace: StepTrace) -> dict[str, Any]:
     return {
         "steps": trace.total_steps,
         "origin": trace.origin,
+        "sample_every_steps": trace.sample_every_steps,
+        "sample_every_s": trace.sample_every_s,
+        "fallbacks_seen": trace.fallbacks_seen,
         "families": {
             family: {
                 "unit": histogram.unit,
+                "origin": histogram.origin,
                 "steps": histogram.total_steps,
                 "mean_size": histogram.mean_size,
                 "largest": histogram.largest,

@@ -111,10 +111,18 @@ def summary_of(read: ReadResult) -> dict[str, Any]:
     families = {
         name: {
             "unit": histogram.unit,
+            "origin": histogram.origin,
             "steps": histogram.total_steps,
             "mean_size": histogram.mean_size,
             "largest": histogram.largest,
         }
         for name, histogram in traffic.histograms().items()
     }
-    return {"steps": traffic.total_steps, "origin": traffic.origin, "families": families}
+    return {
+        "steps": traffic.total_steps,
+        "origin": traffic.origin,
+        "sample_every_steps": traffic.sample_every_steps,
+        "sample_every_s": traffic.sample_every_s,
+        "fallbacks_seen": traffic.fallbacks_seen,
+        "families": families,
+    }

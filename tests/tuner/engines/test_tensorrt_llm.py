@@ -64,7 +64,7 @@ def test_padding_off_replays_exact_sizes_only() -> None:
 
 
 def test_case_49_autodeploy_has_no_fallback() -> None:
-    """TensorRT-LLM issue 7675: max_batch_size above max(list) asserts in AutoDeploy, elsewhere it runs eager."""
+    """TensorRT-LLM#7675 (case 49): max_batch_size above max(list) asserts in AutoDeploy, elsewhere it runs eager."""
     given = {"backend": "_autodeploy", "max_batch_size": 64}
     problem = found("AUTODEPLOY_TOP", (1, 2, 32), **given)
     assert problem is not None

@@ -153,6 +153,7 @@ def test_case_27_sizes_that_are_no_multiple_of_the_query_length() -> None:
 
 
 def test_case_34_lora_doubles_the_graphs() -> None:
+    """vllm#25914: LoRA specialisation took graph memory from 1.62 to 2.38 GiB."""
     assert VLLM.effective({}, options(enable_lora=True)).graphs == 204
 
 

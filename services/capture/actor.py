@@ -54,6 +54,12 @@ class CaptureActor:
     def pid(self) -> int:
         return os.getpid()
 
+    def node(self) -> str:
+        """The id of the Ray node that this actor lives on."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
     def measure(self, spec: MeasureSpec, start: int) -> Iterator[Event]:
         """A streaming generator of `events`."""
         yield from events(spec, start)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
@@ -38,22 +39,46 @@ def ray_cluster() -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    options: dict[str, Any] = {"address": os.environ["RAY_ADDRESS"]} if remote else _local_options()
     try:
+        options = _remote_options() if remote else _local_options()
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except (RuntimeError, ConnectionError, ValueError) as error:
-        raise Unavailable(f"Ray cannot be reached: {error}", field="RAY_ADDRESS" if remote else None) from None
+        ray.shutdown()  # a refused connection leaves half of one behind
+        raise Unavailable(_reason(str(error)), field="RAY_ADDRESS" if remote else None) from None
     try:
         yield ray
     finally:
         ray.shutdown()
 
 
+def _reason(message: str) -> str:
+    """One sentence out of what Ray says on several lines."""
+    found = re.search(
+        r"Version mismatch.*?Ray: (\S+)\s+Python: (\S+).*?Ray: (\S+)\s+Python: (\S+)", message, flags=re.DOTALL
+    )
+    if found is None:
+        return f"Ray cannot be reached: {' '.join(message.split())}"
+    ray, python, our_ray, our_python = found.groups()
+    return (
+        f"the cluster runs Ray {ray} on Python {python}, and this process Ray {our_ray} on Python {our_python}; "
+        "install the same releases"
+    )
+
+
+def _remote_options() -> dict[str, Any]:
+    """Our code goes with the job: nodes need torch, numpy and pydantic, and no copy of this repository."""
+    packages = [str(ROOT / name) for name in ("workloads", "tuner", "services", "profiles")]
+    return {"address": os.environ["RAY_ADDRESS"], "runtime_env": {"py_modules": packages}}
+
+
 def _local_options() -> dict[str, Any]:
-    """Ray counts GPUs through NVML, which some containers lack though CUDA works there: count device nodes then."""
+    """A cluster of our own, not one that somebody else started on this machine and whose token we lack.
+
+    Ray counts GPUs through NVML, which some containers lack though CUDA works there: count device nodes then.
+    """
     gpus = len([node for node in Path("/dev").glob("nvidia*") if node.name.removeprefix("nvidia").isdigit()])
     counted = {} if not gpus or "CUDA_VISIBLE_DEVICES" in os.environ else {"num_gpus": gpus}
-    return {"include_dashboard": False, **counted}
+    return {"address": "local", "include_dashboard": False, **counted}
 
 
 def _secure_environment() -> None:

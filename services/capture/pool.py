@@ -7,6 +7,7 @@ write(dump_profile(measurement.profile))
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 
 from services.capture.actor import CaptureActor, Event, events, replay_events
 from services.capture.cluster import ray_cluster
+from services.capture.inventory import has_others, node_is_gone, placement
 from services.capture.profile_builder import build_profile
 from services.capture.readings import Progress, SizeFailure, StartReport, WorkerFailure
 from services.capture.replay_job import ReplayJob, ReplayReport
@@ -27,6 +29,7 @@ from workloads.models.config import builtin_names, load_config
 OnProgress = Callable[[Progress], None]
 RunStart = Callable[[MeasureSpec, int], Iterator[Event]]
 
+NODE_DEATH_S = 20.0  # Ray's own patience with a silent node, 15 s, and some more
 MAX_REPLACEMENTS = 3  # workers lost before the whole job is called a failure
 
 
@@ -193,27 +196,47 @@ def _workers(spec: MeasureSpec, use_ray: bool) -> Iterator[tuple[MeasureSpec, Ca
         if spec.device == "cuda" and gpus < 1:
             raise Unavailable("Ray sees no GPU here; use --device cpu for a small CPU profile", field="device")
         cuda = gpus >= 1 and spec.device != "cpu"
-        actor_type = ray.remote(num_cpus=1, num_gpus=1 if cuda else 0, max_restarts=0)(CaptureActor)
+        where = placement(ray, cuda=cuda)
+        actor_type = ray.remote(num_cpus=1, num_gpus=1 if cuda else 0, max_restarts=0, **where)(CaptureActor)
         decided = replace(spec, device="cuda" if cuda else "cpu")
         yield decided, lambda job, *start: _ray_job(ray, actor_type, job, *start)
 
 
 def _ray_job(ray: Any, actor_type: Any, job: MeasureSpec | ReplayJob, *start: int) -> Iterator[Event]:
-    """Events of one job in an actor of its own; a dead actor is a `WorkerFailure`."""
+    """Events of one job in an actor of its own; a dead actor is a `WorkerFailure`.
+
+    A node that dies under its actor is no fault of the job: the job begins again on another node.
+    """
     actor = actor_type.remote()
     method = actor.replay if isinstance(job, ReplayJob) else actor.measure
     pid: int | None = None
+    node: str | None = None
+    again = False
     try:
-        pid = ray.get(actor.pid.remote())
+        pid, node = ray.get([actor.pid.remote(), actor.node.remote()])
         for reference in method.options(num_returns="streaming").remote(job, *start):
             yield ray.get(reference)
     except ray.exceptions.RayError as error:  # died, unavailable, out of host memory: all the same to the caller
-        reason = str(error).strip().splitlines()[0]
-        yield WorkerFailure("worker_died", f"the worker process was lost ({reason})")
+        again = node is not None and _lost_its_node(ray, node, str(error))
+        if not again:
+            reason = str(error).strip().splitlines()[0]
+            yield WorkerFailure("worker_died", f"the worker process was lost ({reason})")
     finally:
         ray.kill(actor, no_restart=True)
         if pid is not None and not os.environ.get("RAY_ADDRESS"):
             _wait_until_gone(pid)
+    if again:
+        yield from _ray_job(ray, actor_type, job, *start)
+
+
+def _lost_its_node(ray: Any, node: str, message: str) -> bool:
+    """Whether an actor died because its node did; Ray may say so only after some missed heartbeats."""
+    said = re.search(r"unavailable|node (has |was |is )?(died|dead|terminated|lost)", message, flags=re.IGNORECASE)
+    patient = said is not None and has_others(ray, node)
+    deadline_s = time.monotonic() + (NODE_DEATH_S if patient else 0.0)
+    while not (gone := node_is_gone(ray, node)) and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+    return gone
 
 
 def _wait_until_gone(pid: int, limit_s: float = 15.0) -> None:

@@ -9,6 +9,7 @@ from db.queue import LeaseLost
 from db.store import Store
 from services.capture.job import describe, plan_job
 from services.capture.readings import Progress
+from services.sweeps.watch import Watch
 from tuner.cost_profile import CostProfile
 from tuner.profile_file import parse_profile
 from workloads.errors import BadUsage
@@ -40,18 +41,32 @@ def measure_for_sweep(
     if any(mark in model for mark in "/\\") or model.endswith(".json"):
         raise BadUsage("takes the name of a built-in model; measure a file by `captune profile measure`", field="model")
     on_phase(f"measuring {model}")
-    profile = replace(_measure(model, on_phase, should_stop), name=name)
+    profile = replace(_measure(store, sweep_id, model, on_phase, should_stop), name=name)
     store.profiles.add(profile)
     return profile
 
 
-def _measure(model: str, on_phase: Callable[[str], None], should_stop: Callable[[], bool]) -> CostProfile:
-    def on_progress(progress: Progress) -> None:
-        if should_stop():
-            raise LeaseLost("told to stop while measuring")
-        on_phase(f"measuring {model}: {describe(progress)}")
-
+def _measure(
+    store: Store, sweep_id: str, model: str, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+) -> CostProfile:
     job = plan_job(model)
-    from services.capture.pool import measure_profile  # needs the worker extra, which `plan_job` has checked
+    from services.capture.cluster import ray_cluster  # needs the worker extra, which `plan_job` has checked
+    from services.capture.inventory import look
+    from services.capture.pool import measure_profile
 
-    return measure_profile(job, on_progress)
+    with ray_cluster() as ray:
+        watch = Watch(store, sweep_id, look(ray))
+
+        def on_progress(progress: Progress) -> None:
+            if should_stop():
+                raise LeaseLost("told to stop while measuring")
+            on_phase(f"measuring {model}: {describe(progress)}")
+            watch.progress(progress.size)
+
+        try:
+            profile = measure_profile(job, on_progress)
+        except BaseException as error:
+            watch.end(str(error))
+            raise
+        watch.end(None)
+        return profile

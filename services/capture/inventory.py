@@ -1,0 +1,151 @@
+"""What the nodes of a Ray cluster have: devices, drivers, versions; and which of them a job may use."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from workloads.errors import Unavailable
+
+LOOK_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """One device of one node; a node without GPUs has the one device `cpu`. `refused` says why it cannot be used."""
+
+    node_id: str
+    node: str
+    device: str
+    memory_mib: float | None = None
+    driver: str | None = None
+    torch: str | None = None
+    ray: str | None = None
+    python: str | None = None
+    refused: str | None = None
+
+
+def report(node_id: str, node: str) -> list[DeviceReport]:
+    """The devices of the machine that this runs on; a Ray task, or a plain call."""
+    torch, ray, python = _version("torch"), _version("ray"), platform.python_version()
+    gpus = _gpus()
+    if not gpus:
+        return [DeviceReport(node_id, node, "cpu", torch=torch, ray=ray, python=python)]
+    return [
+        DeviceReport(node_id, node, f"{index}: {name}", memory_mib, driver, torch, ray, python)
+        for index, (name, memory_mib, driver) in enumerate(gpus)
+    ]
+
+
+def look(ray: Any) -> list[DeviceReport]:
+    """Ask every node of the cluster that `ray` is connected to. A node that cannot answer is reported as refused."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    task = ray.remote(num_cpus=0, max_retries=0)(report)
+    asked: list[tuple[str, str, Any]] = []
+    for node in ray.nodes():
+        if not node["Alive"]:
+            continue
+        here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+        name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}:{node['NodeManagerPort']})"
+        asked.append((node["NodeID"], name, task.options(scheduling_strategy=here).remote(node["NodeID"], name)))
+    found: list[DeviceReport] = []
+    for node_id, name, answer in asked:
+        found += _checked(ray, node_id, name, answer)
+    return found
+
+
+def _checked(ray: Any, node_id: str, name: str, answer: Any) -> list[DeviceReport]:
+    try:
+        devices: list[DeviceReport] = ray.get(answer, timeout=LOOK_TIMEOUT_S)
+    except ray.exceptions.RayError as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return [DeviceReport(node_id, name, "unknown", refused=f"the node does not answer: {lines[-1]}")]
+    reason = mismatch(devices[0], platform.python_version(), _version("ray"))
+    if reason is None:
+        return devices
+    return [replace(device, refused=reason) for device in devices]
+
+
+def mismatch(device: DeviceReport, python: str, ray: str | None) -> str | None:
+    """Why a node cannot work with a driver of these versions, in one sentence; None when it can.
+
+    Ray asks for the same release of Ray and the same minor release of Python: pickled functions differ otherwise.
+    """
+    if (device.python or "").split(".")[:2] != python.split(".")[:2]:
+        return f"{device.node} has Python {device.python} and this process {python}; install the same minor release"
+    if device.ray != ray:
+        return f"{device.node} has Ray {device.ray} and this process {ray}; install the same release"
+    return None
+
+
+def placement(ray: Any, *, cuda: bool) -> dict[str, Any]:
+    """Options of an actor that may only run on the GPU type that CAPTUNE_GPU_TYPE names.
+
+    Raises:
+        Unavailable: the cluster has no such GPU; names those it has.
+    """
+    wanted = os.environ.get("CAPTUNE_GPU_TYPE")
+    if not wanted or not cuda:
+        return {}
+    resources = ray.cluster_resources()
+    types = gpu_types(resources)
+    if wanted not in types:
+        known = ", ".join(types) or "none"
+        raise Unavailable(f"the cluster has no GPU of type '{wanted}'; it has: {known}", field="CAPTUNE_GPU_TYPE")
+    return {"resources": {f"accelerator_type:{wanted}": 0.001}}
+
+
+def gpu_types(resources: dict[str, float]) -> Sequence[str]:
+    """The GPU types among Ray's resources, as Ray calls them (H200, A100, ...)."""
+    prefix = "accelerator_type:"
+    return sorted(name.removeprefix(prefix) for name in resources if name.startswith(prefix))
+
+
+def busy_nodes() -> set[str]:
+    """Ids of nodes on which an actor of this cluster lives now."""
+    from ray._private import state
+
+    actors = state.actors()
+    return {actor["Address"]["NodeID"] for actor in actors.values() if actor["State"] == "ALIVE"}
+
+
+def has_others(ray: Any, node_id: str) -> bool:
+    """Whether another node is alive, which could take over."""
+    return any(node["Alive"] and node["NodeID"] != node_id for node in ray.nodes())
+
+
+def node_is_gone(ray: Any, node_id: str) -> bool:
+    """Whether Ray counts a node as dead."""
+    return not any(node["Alive"] for node in ray.nodes() if node["NodeID"] == node_id)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _gpus() -> list[tuple[str, float, str]]:
+    """Name, MiB and driver of every NVIDIA GPU here."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        driver = str(pynvml.nvmlSystemGetDriverVersion())
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        totals = [pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**20 for handle in handles]
+        names = [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        return [(name, total, driver) for name, total in zip(names, totals, strict=True)]
+    finally:
+        pynvml.nvmlShutdown()

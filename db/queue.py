@@ -135,6 +135,15 @@ class SweepQueue:
         with self._db.write() as session:
             _fail(_held(session, claim), error)
 
+    def oldest_waiting_s(self) -> float:
+        """How long the job that waits longest has been waiting, of those that are due; 0 when none is."""
+        moment = now()
+        due = or_(SweepRow.not_before.is_(None), SweepRow.not_before <= moment)
+        query = select(func.min(SweepRow.created_at)).where(SweepRow.state == "queued", due)
+        with self._db.read() as session:
+            oldest = session.scalar(query)
+            return 0.0 if oldest is None else max(0.0, (moment - oldest).total_seconds())
+
     def release(self, claim: Claim, *, failed: bool = False, retry_after_s: float = 0.0) -> None:
         """Give the job back to the queue; without effect when the claim is no longer valid.
 

@@ -38,6 +38,7 @@ GRACE_S = 5.0
 
 SCHEDULES_EVERY_S = 1.0
 PRUNE_EVERY_S = 3600.0
+ALIVE_EVERY_S = 5.0
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,6 +86,7 @@ class Runner:
         self._chores = (
             Chore("schedules", SCHEDULES_EVERY_S, self._fire_schedules),
             Chore("retention", PRUNE_EVERY_S, self._prune),
+            Chore("sign of life", ALIVE_EVERY_S, _touch_alive_file),
         )
 
     def run(self) -> None:
@@ -175,6 +177,12 @@ class Runner:
             self._store.queue.release(claim, failed=failed)
         except (OperationalError, InterfaceError):
             log.warning("sweep %s: cannot be given back now; its lease will run out", claim.sweep_id)
+
+
+def _touch_alive_file() -> None:
+    """A health check can look at the age of the file that CAPTUNE_ALIVE_FILE names."""
+    if name := os.environ.get("CAPTUNE_ALIVE_FILE"):
+        Path(name).touch()
 
 
 def run(settings: Settings) -> None:

@@ -38,7 +38,9 @@ def test_the_urgent_job_comes_first_and_equals_by_age(store: Store, trace_id: st
 
 def test_a_job_waits_for_its_time(store: Store, trace_id: str) -> None:
     queue(store, trace_id, not_before=now() + timedelta(hours=1))
+    assert store.queue.oldest_waiting_s() == 0.0
     due = queue(store, trace_id, not_before=now() - timedelta(hours=1))
+    assert 0.0 < store.queue.oldest_waiting_s() < 60.0
     assert (claimed(store), claimed(store)) == (due, None)
 
 

@@ -62,6 +62,7 @@ def test_health_and_metrics(api: TestClient) -> None:
     text = api.get("/metrics").text
     assert 'captune_sweeps{state="queued"} 0' in text
     assert 'captune_http_answers_total{class="4xx"} 1' in text
+    assert "captune_oldest_queued_seconds 0.0" in text and 'captune_workers{state="busy"} 0' in text
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_every_failure_is_a_problem_document(api: TestClient, method: str, path:
 
 def test_a_refused_method_names_the_allowed_ones(api: TestClient) -> None:
     assert api.put("/api/v1/traces").headers["allow"] == "GET, POST"
-    assert api.put("/api/v1/traces/x").headers["allow"] == "DELETE, GET"
+    assert api.put("/api/v1/traces/x").headers["allow"] == "DELETE, GET, PATCH"
 
 
 def test_nul_bytes_are_no_server_error(api: TestClient) -> None:

@@ -118,9 +118,9 @@ def _ended(store: Store, claim: Claim, error: CaptuneError, heart: Heart) -> int
 
 
 def main() -> int:
-    log_to_stderr()
     settings = Settings.from_environment()
     claim = Claim(sys.argv[1], int(sys.argv[2]))
+    log_to_stderr(sweep=claim.sweep_id)
     with Store(settings.database_url, settings.data_dir) as store:
         return run_child(store, claim, settings.lease_s, parent=int(sys.argv[3]))
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 EXTRAS := worker,server,dashboard,dev
 
-.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz lint format serve benchmark clean
+.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz test-cluster reliability lint format serve benchmark clean
 
 setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
 
@@ -52,6 +52,12 @@ test-fuzz: $(VENV)/.all  ## the API against schemathesis, at length (FUZZ_EXAMPL
 
 fuzz: $(VENV)/.all  ## 20,000 broken files for each of five reader families, in limited children (minutes)
 	$(BIN)/python -m tests.fuzz.run
+
+test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine, one of them killed
+	$(BIN)/pytest tests/cluster -m slow
+
+reliability: $(VENV)/.all  ## kills and crowds (about six minutes); writes docs/reliability.md
+	$(BIN)/python tests/reliability/run.py --kills 100 --clients 200 --seconds 120
 
 lint: $(VENV)/.all  ## style, types, import directions
 	$(BIN)/ruff check .

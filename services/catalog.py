@@ -41,6 +41,8 @@ def find_traffic(
         BadInput: the file is not understood, or there is neither file nor stored trace.
     """
     path = Path(source)
+    if path.is_file() and _is_parquet(path):
+        return _read_apart(path, mapping, format), path.name
     if path.exists():
         return read(path, mapping=mapping, format=format), path.name
     with _opened(store) as opened:
@@ -82,6 +84,25 @@ def shipped_profiles() -> tuple[CostProfile, ...]:
     folder = resources.files("profiles")
     files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
     return tuple(parse_profile(item.read_bytes(), file=item.name) for item in files)
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False  # the reader says why
+
+
+def _read_apart(path: Path, mapping: ColumnMapping | None, format: str | None) -> ReadResult:
+    """Parquet in a child process: a damaged page ends the process that decodes it, which must not be the user's."""
+    from services.reader_pool import ReaderPool, ReadLimits
+
+    pool = ReaderPool(ReadLimits(timeout_s=3600, memory_mib=64 * 1024, unpacked_mib=64 * 1024))
+    try:
+        return pool.read(path, str(path), mapping, format)
+    finally:
+        pool.close()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import resource
 import sys
 import threading
@@ -27,6 +28,8 @@ from workloads.traces.wire import dump_mapping, dump_result, load_mapping, load_
 MIB = 1024 * 1024
 MAX_JOBS = 500
 """A child is replaced after so many files, so that nothing a library leaves behind adds up."""
+DIED = "reading it made the reader fail: the file is damaged, or it cannot be read within"
+"""A library that meets a damaged Parquet page or has no memory left ends its process; only the child is lost."""
 _KINDS: dict[str, type[CaptuneError]] = {kind.code: kind for kind in (BadInput, BadUsage)}
 _Job = Literal["read", "propose"]
 
@@ -126,7 +129,7 @@ class ReaderPool:
                 raise BadInput(f"reading it took longer than {self._limits.timeout_s:g} s", file=name)
             return child.pipe.recv_bytes(), child.pipe.recv_bytes()
         except (EOFError, OSError):
-            raise BadInput(f"it cannot be read within {self._limits.memory_mib} MiB of memory", file=name) from None
+            raise BadInput(f"{DIED} {self._limits.memory_mib} MiB of memory", file=name) from None
 
     def _take(self) -> _Child:
         with self._lock:
@@ -151,6 +154,7 @@ def _serve(pipe: Connection[Any, Any], limits: ReadLimits) -> None:
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory_mib * MIB,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a dying library prints helps nobody
     while True:
         try:
             job = json.loads(pipe.recv_bytes())

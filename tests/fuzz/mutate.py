@@ -41,8 +41,8 @@ _EDGES = b',;\t\n :"[]{}|'
 
 
 def mutate(data: bytes, random: random.Random) -> bytes:
-    """One to four changes of `data`."""
-    for _ in range(random.randint(1, 4)):
+    """One to four changes of `data`, mostly one: a file that is broken everywhere is refused at its first row."""
+    for _ in range(random.choice((1, 1, 1, 2, 4))):
         data = random.choice(_WAYS)(data, random)
     return data
 

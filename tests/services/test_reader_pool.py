@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from services.reader_pool import ReaderPool, ReadLimits
@@ -76,6 +78,18 @@ def test_a_slow_file_costs_its_child(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"took longer than 0\.05 s"):
         pool.read(path, "slow.csv")
     assert child_of(pool) is None
+
+
+def test_a_parquet_page_that_ends_its_reader_costs_one_child(tmp_path: Path, pool: ReaderPool) -> None:
+    good, broken = tmp_path / "good", tmp_path / "broken"
+    frame = pl.DataFrame({"arrival_s": [0.0, 1.0], "input_tokens": [5, 6], "output_tokens": [1, 2]})
+    frame.write_parquet(good, compression="uncompressed")
+    data = good.read_bytes()
+    for at in range(4, 60):  # headers of the first page
+        broken.write_bytes(data[:at] + b"\xff\xff" + data[at + 2 :])
+        with contextlib.suppress(BadInput):
+            pool.read(broken, "broken")
+    assert pool.read(good, "good").rows.kept == 2
 
 
 def test_too_little_memory_is_one_sentence(tmp_path: Path) -> None:

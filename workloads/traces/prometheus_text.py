@@ -12,7 +12,7 @@ from workloads.traces.source import Source
 
 MAX_DOCUMENT_BYTES = 256 << 20
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d{1,16}))?\s*(?:#.*)?$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'\b(\w++)="((?:[^"\\]|\\.)*+)"')  # possessive: linear, however long a torn label is
 
 
 @dataclass(frozen=True, slots=True)

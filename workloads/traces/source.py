@@ -77,8 +77,8 @@ class Source:
             raise self.bad("the file is empty")
 
     def bad(self, message: str, *, line: int | None = None, field: str | None = None) -> BadInput:
-        """A BadInput that names this file."""
-        return BadInput(message, file=str(self.path), line=line, field=field)
+        """A BadInput that names this file, in one printable line whatever a value in the message holds."""
+        return BadInput(_one_line(message), file=str(self.path), line=line, field=field and _one_line(field))
 
     @property
     def packed(self) -> str | None:
@@ -237,6 +237,12 @@ class Source:
                 where = line + data.count(b"\n", 0, error.start)
                 raise self.bad(f"not UTF-8 text (byte 0x{data[error.start]:02x})", line=where) from error
         return Block(data, line)
+
+
+def _one_line(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
 def _last_row_end(data: bytes, quoted: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads.traces.iso_times import fixed_width_ns
@@ -20,6 +20,7 @@ FORMATS = [
 
 
 @pytest.mark.parametrize(("layout", "zone", "resolution_ns", "offset_s"), FORMATS)
+@settings(deadline=None)
 @given(instants=st.lists(st.integers(-9 * 10**18, 9 * 10**18), min_size=1, max_size=30))
 def test_times_are_read_exactly(layout: str, zone: str, resolution_ns: int, offset_s: int, instants: list[int]) -> None:
     whole = np.array(instants) // resolution_ns * resolution_ns

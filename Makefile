@@ -27,7 +27,7 @@ demo: $(VENV)/.core  ## trace -> tuned list -> export on the bundled sample
 
 test: $(VENV)/.all  ## units, both databases, local Ray, a short path in a real browser
 	@tests/e2e/ensure_browser.sh
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-e2e: $(VENV)/.all  ## all browser tests, the long ones too
 	@tests/e2e/ensure_browser.sh

@@ -93,7 +93,7 @@ def test_littles_law() -> None:
 
 
 def test_a_single_request_by_hand() -> None:
-    """Prompt 10, outputs 4: prefill 10 ms (no faster than 20 tokens), then three steps of 2 + 0.5 x (11, 12, 13) + 1 ms."""
+    """Prompt 10, outputs 4: prefill 10 ms (no faster than 20 tokens), then 3 steps of 2 + 0.5 x (11..13) + 1 ms."""
     trace = RequestTrace(np.zeros(1), np.array([10]), np.array([4]))
     cost = StepTime(np.array([0.0, 2.0]), 0.5, 1.0, np.array([20.0]), np.array([10.0]))
     simulation = simulate(trace, "sglang", SchedulerLimits(1), cost)

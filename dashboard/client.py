@@ -17,6 +17,7 @@ from services.contract.export import ExportModel
 from services.contract.histogram import HistogramModel
 from services.contract.lint import LintModel
 from services.contract.load import LoadCurvesModel, LoadRequest
+from services.contract.mapping import MappingModel, MappingRequest
 from services.contract.profile import ProfileModel, ProfilesModel
 from services.contract.recommendation import RecommendationModel
 from services.contract.schedule import SchedulesModel
@@ -62,10 +63,18 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def upload_trace(self, name: str, content: BinaryIO) -> TraceModel:
-        """Store a trace; a file that is not understood is refused whole."""
-        answer = self._send("POST", "/traces", files={"file": (name, content)}, timeout=_UPLOAD_TIMEOUT_S)
-        return _parsed(answer, TraceModel)
+    def upload_trace(self, name: str, content: BinaryIO, mapping: MappingRequest | None = None) -> TraceModel:
+        """Store a trace, read as `mapping` says; a file that is not understood is refused whole."""
+        content.seek(0)
+        fields = {"mapping": mapping.model_dump_json(exclude_none=True)} if mapping is not None else {}
+        files = {"file": (name, content)}
+        return _parsed(self._send("POST", "/traces", files=files, data=fields, timeout=_UPLOAD_TIMEOUT_S), TraceModel)
+
+    def propose_mapping(self, name: str, content: BinaryIO) -> MappingModel:
+        """What the columns of a file likely mean; nothing of it is kept."""
+        content.seek(0)
+        answer = self._send("POST", "/traces/mapping", files={"file": (name, content)}, timeout=_UPLOAD_TIMEOUT_S)
+        return _parsed(answer, MappingModel)
 
     def traces(self, after: str | None = None, limit: int = 100) -> TracesModel:
         return self._get("/traces", TracesModel, {"after": after, "limit": limit})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import names, text
 from dashboard.client import ApiProblem
+from dashboard.mapping_form import ask_mapping
 from dashboard.state import api, choose
+from services.contract.mapping import MappingRequest
 from services.contract.trace import TraceModel
 
 LIMIT_MB = 200
@@ -29,18 +32,27 @@ def upload(name: str) -> None:
             st.success(done, icon=":material/check_circle:")
         return
     if st.session_state.get("refused_file") != file.file_id:
-        st.session_state.pop("stored_trace", None)
-        try:
-            with st.spinner(f"Reading {file.name} …"):
-                trace = api().upload_trace(file.name, file)
-        except ApiProblem as problem:
-            st.session_state["refused_file"], st.session_state["refusal"] = file.file_id, str(problem)
-        else:
-            changed()
-            st.session_state["stored_trace"] = _stored_sentence(trace)
-            choose("trace", trace.id)
-            st.rerun()
+        _send(file, None)
     st.error(f"Nothing was stored. {st.session_state['refusal']}", icon=":material/error:")
+    mapping = ask_mapping(file)
+    if mapping is not None:
+        _send(file, mapping)
+        st.rerun()
+
+
+def _send(file: UploadedFile, mapping: MappingRequest | None) -> None:
+    """Store the file and start the page afresh, or remember why it was refused."""
+    st.session_state.pop("stored_trace", None)
+    try:
+        with st.spinner(f"Reading {file.name} …"):
+            trace = api().upload_trace(file.name, file, mapping)
+    except ApiProblem as problem:
+        st.session_state["refused_file"], st.session_state["refusal"] = file.file_id, str(problem)
+        return
+    changed()
+    st.session_state["stored_trace"] = _stored_sentence(trace)
+    choose("trace", trace.id)
+    st.rerun()
 
 
 def changed() -> None:

@@ -11,6 +11,8 @@ from workloads.traces.arrivals import ArrivalKind, ArrivalProcess
 from workloads.traces.mapping import ColumnMapping, TimeUnit
 from workloads.traces.proposal import MappingProposal
 
+__all__ = ["MappingModel", "MappingRequest", "TimeUnit"]
+
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
 
 

@@ -101,6 +101,24 @@ def test_a_picture_is_refused_with_a_sentence_and_nothing_is_stored(stack, page:
 
 
 @pytest.mark.slow
+def test_a_file_with_columns_of_its_own_is_read_once_they_are_named(stack, page: Page, tmp_path: Path) -> None:
+    """Nothing is guessed: the refusal is followed by a form with the proposal, and the answer stores the trace."""
+    own = tmp_path / "own.csv"
+    rows = "".join(f"{i * 250},{100 + i},{10 + i % 7}\n" for i in range(200))
+    own.write_text("came_at,asked,answered\n" + rows)
+    open_page(page, stack.dashboard_url, "traces")
+    hand_in(page, own)
+    expect(page.get_by_test_id("stAlert").filter(has_text="own.csv")).to_contain_text("Nothing was stored.")
+    for label, column in (("Arrival time", "came_at"), ("Prompt tokens", "asked"), ("Generated tokens", "answered")):
+        page.get_by_label(label, exact=True).click()
+        page.get_by_role("option", name=column, exact=True).click()
+    page.get_by_label("Unit of the arrival time").click()
+    page.get_by_role("option", name=re.compile("^milliseconds")).click()
+    page.get_by_role("button", name="Read it like this").click()
+    expect(page.get_by_test_id("stAlert").filter(has_text="own.csv is stored")).to_contain_text("kept 200 of 200 rows")
+
+
+@pytest.mark.slow
 def test_a_running_sweep_is_cancelled_and_resumed(stack, tuned, page: Page) -> None:
     wanted = {"trace_id": tuned["trace_id"], "engine": "sglang@0.5.23", "profile": "h200-llama-3.1-8b"}
     wanted |= {"trials": 5_000, "serving": {"policy": "decode", "load": 2.0}}

@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from workloads.errors import BadInput
 from workloads.traces import zstd
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 8 << 20
 MAX_ROW_BYTES = 1 << 20
 MAX_BYTES = 8 << 30
 

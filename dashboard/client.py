@@ -18,9 +18,11 @@ from services.contract.histogram import HistogramModel
 from services.contract.lint import LintModel
 from services.contract.load import LoadCurvesModel, LoadRequest
 from services.contract.mapping import MappingModel, MappingRequest
+from services.contract.measurement import MeasurementCreate, MeasurementModel, MeasurementsModel
+from services.contract.model import ModelsModel
 from services.contract.profile import ProfileModel, ProfilesModel
 from services.contract.recommendation import RecommendationModel
-from services.contract.schedule import SchedulesModel
+from services.contract.schedule import CronTimesModel, ScheduleCreate, ScheduleModel, SchedulesModel
 from services.contract.shape import ShapeModel
 from services.contract.sweep import SweepCreate, SweepModel, SweepsModel
 from services.contract.trace import TraceModel, TracesModel
@@ -138,6 +140,27 @@ class Client:
 
     def schedules(self) -> SchedulesModel:
         return self._get("/schedules", SchedulesModel, {"limit": 100})
+
+    def start_schedule(self, schedule: ScheduleCreate) -> ScheduleModel:
+        return _parsed(self._send("POST", "/schedules", json=schedule.model_dump(mode="json")), ScheduleModel)
+
+    def delete_schedule(self, schedule_id: str) -> None:
+        self._send("DELETE", f"/schedules/{schedule_id}")
+
+    def cron_times(self, cron: str) -> CronTimesModel:
+        return self._get("/cron-times", CronTimesModel, {"cron": cron})
+
+    def models(self) -> ModelsModel:
+        return self._get("/models", ModelsModel)
+
+    def measure_profile(self, asked: MeasurementCreate) -> MeasurementModel:
+        return _parsed(self._send("POST", "/profiles/measure", json=asked.model_dump(mode="json")), MeasurementModel)
+
+    def measurements(self, limit: int = 20) -> MeasurementsModel:
+        return self._get("/measurements", MeasurementsModel, {"limit": limit})
+
+    def cancel_measurement(self, measurement_id: str) -> MeasurementModel:
+        return _parsed(self._send("POST", f"/measurements/{measurement_id}/cancel"), MeasurementModel)
 
     def cancel_sweep(self, sweep_id: str) -> SweepModel:
         return _parsed(self._send("POST", f"/sweeps/{sweep_id}/cancel"), SweepModel)

@@ -63,6 +63,13 @@ class ScheduleModel(Answer):
     created_at: datetime
 
 
+class CronTimesModel(Answer):
+    """When a cron line fires next, soonest first."""
+
+    cron: str
+    times: tuple[datetime, ...]
+
+
 class SchedulesModel(Answer):
     """One page of schedules, newest first."""
 

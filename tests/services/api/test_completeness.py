@@ -210,3 +210,12 @@ def test_workers_are_listed(api: TestClient, store: Store) -> None:
     store.workers.seen([SeenWorker("node", "NVIDIA Test", 1024.0, "600.1", "2.13.0", "2.60.0", "3.11.2")])
     worker = api.get(f"{V1}/workers").json()["items"][0]
     assert (worker["device"], worker["state"], worker["torch"]) == ("NVIDIA Test", "idle", "2.13.0")
+
+
+def test_what_can_be_measured_and_when_a_cron_line_fires_is_told_before_anything_is_asked_for(api: TestClient) -> None:
+    models = {model["name"]: model for model in api.get(f"{V1}/models").json()["items"]}
+    assert models["llama-3.1-8b"]["parameters"] > 8e9 and models["qwen3-30b-a3b"]["experts"] == 128
+    times = api.get(f"{V1}/cron-times", params={"cron": "30 2 * * *"}).json()["times"]
+    assert len(times) == 3 and all("T02:30:00" in time for time in times)
+    wrong = api.get(f"{V1}/cron-times", params={"cron": "61 * * * *"})
+    assert wrong.status_code == 400 and "minute is from 0 to 59" in wrong.json()["detail"]

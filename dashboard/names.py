@@ -30,6 +30,8 @@ OBJECTIVES = {
     "token": "Mean time per generated token (what users feel)",
 }
 
+GOALS = {"step": "mean step time", "token": "time per generated token"}
+
 ORIGINS = {
     "census": "every step was logged",
     "sample": "a sample of the steps",

@@ -8,9 +8,10 @@ from typing import Any
 import streamlit as st
 
 from dashboard import names, text
+from dashboard.client import ApiProblem
 from dashboard.state import api, choose, chosen, go, real, whole
 from services.contract.profile import ProfileSummary
-from services.contract.sweep import SweepModel
+from services.contract.sweep import MEASURE, SweepModel
 from services.contract.trace import TraceModel
 
 
@@ -62,12 +63,18 @@ def clone_parameters(sweep: SweepModel) -> dict[str, str]:
     return {
         "trace": sweep.trace_id or "",
         "engine": sweep.engine,
-        "profile": sweep.profile,
+        **_costs_parameters(sweep),
         "set": " ".join(f"{key}={value}" for key, value in sweep.options.items()),
         "policy": serving.policy or "",
         "objective": sweep.objective,
         **{name: "" if value is None else f"{value:g}" for name, value in numbers.items()},
     }
+
+
+def _costs_parameters(sweep: SweepModel) -> dict[str, str]:
+    if sweep.profile == MEASURE:
+        return {"costs": "measured", "model": sweep.model or ""}
+    return {"costs": "", "profile": sweep.profile}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +112,23 @@ def pick_engine(default: str | None = None) -> EngineChoice:
     choose("engine", spec)
     choose("set", typed)
     options, problem = parse_options(typed)
+    if problem is None and spec:
+        problem = engine_problem(spec, tuple(sorted(options.items())))
     if problem:
         right.error(problem)
     return EngineChoice(spec or specs[0], options, problem)
+
+
+@st.cache_data(ttl=600, max_entries=128, show_spinner=False)
+def engine_problem(spec: str, options: tuple[tuple[str, str], ...]) -> str | None:
+    """Why there is no such engine, or why it would refuse these options; None where it would not."""
+    try:
+        api().lint(spec, None, dict(options))
+    except ApiProblem as problem:
+        if problem.problem is None:
+            raise  # not an answer about the engine, and not to be remembered
+        return str(problem)
+    return None
 
 
 def parse_options(typed: str) -> tuple[dict[str, str], str | None]:

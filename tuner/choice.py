@@ -1,9 +1,10 @@
 """Which list of the front to recommend: a short one that kept up with the default on traffic it was not fitted to.
 
-Every list of the front is the optimum for its length, so only the length is open: at most a third of the default's
-sizes, or half where a third is too few. That is settled by rolling hold-outs: the traffic is cut at several points in
-time, a front is fitted to what came before each cut, and its list runs the window behind it beside the engine's
-default.
+Every list of the front is the optimum for its length, so the length is open: at most a third of the default's sizes, or
+half where a third is too few. That is settled by rolling hold-outs: the traffic is cut at several points in time, a
+front is fitted to what came before each cut, and its list runs the window behind it beside the engine's default. They
+also tell whether the recorded steps say enough of those to come: where a short list that was fitted to them lost behind
+some cut, the list is fitted to the guarded histogram (`tuner.guard`) instead.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ NEAR_BEST_SHARE = 0.005
 """Sizes beyond the shortest list within this share of the best step time buy nothing that a user would notice."""
 SLACK_SHARE = 0.005
 """Behind the cuts, a mean difference up to this share (the least noise band) buys no sizes beyond the shorter bound."""
+TIE = 1e-9
+"""Two ways of adding up one time may differ by this share."""
 ENOUGH_SIZES = 12
 """A third of a short default would leave nothing to choose; up to so many sizes, half of it is allowed at once."""
 
@@ -33,13 +36,26 @@ class Choice:
     """The list, and how its length was settled.
 
     Attributes:
-        rolling: per window, the list's figure / the default's - 1; empty where nothing could be rolled.
-        guarded: the same of a list of that length fitted to the guarded histogram (`tuner.guard`).
+        rolling: per window, the figure of a list of that length / the default's - 1; empty where nothing could be
+            rolled.
+        guarded: the same of a list that was fitted to the guarded histogram.
+        guard: what the recommended list was fitted with; None is the recorded steps as they are.
     """
 
     point: FrontPoint
     rolling: tuple[float, ...] = ()
     guarded: tuple[float, ...] = ()
+    guard: Guard | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is unusual about the fit."""
+        if self.guard is None:
+            return ()
+        return (
+            f"behind a cut in time a list fitted to the recorded steps ran up to {max(self.rolling):.2%} slower than "
+            "the default; this one is fitted to a guarded histogram, which spreads every count over its neighbourhood",
+        )
 
 
 def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, default: Scorecard) -> Choice:
@@ -48,15 +64,29 @@ def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, defau
     if observed.report is not None and observed.report.overloaded:
         return Choice(plain)  # step sizes then follow the limits, whatever window is looked at
     rolled = windows(case, traffic, observed)
-    half = max(1, default.list_length // 2)
-    for most in (max(default.list_length // 3, min(half, ENOUGH_SIZES)), half):
-        point = front.at(most)
-        excess = () if point is None else _roll(case, rolled, most)
-        if point is None or not excess:
-            continue
-        if _ms(point, case) <= _default_ms(default, case.objective) and mean(excess) <= SLACK_SHARE:
-            return Choice(point, excess, _roll(case, rolled, most, GUARD))
+    third, half = _bounds(default)
+    for most in (third, half):
+        excess, guarded = _roll(case, rolled, most), _roll(case, rolled, most, GUARD)
+        # Half of the default's sizes leave small gaps; only the shorter list needs a guard.
+        guard = _guard(excess) if most == third else None
+        for fitted, behind in ((guard, guarded if guard else excess), (None, excess)):
+            point = front.at(most) if fitted is None else _fit(case, observed, most, fitted)
+            if point is None or not behind or mean(behind) > SLACK_SHARE:
+                continue
+            if _ms(point, case) <= _default_ms(default, case.objective):
+                return Choice(point, excess, guarded, fitted)
     return Choice(plain, _roll(case, rolled, plain.list_length))
+
+
+def _bounds(default: Scorecard) -> tuple[int, int]:
+    """Most sizes of a short list, and of one where that is too few."""
+    half = max(1, default.list_length // 2)
+    return max(default.list_length // 3, min(half, ENOUGH_SIZES)), half
+
+
+def _guard(excess: tuple[float, ...]) -> Guard | None:
+    """The guard, where a list fitted to the steps as recorded was slower than the default behind some cut."""
+    return GUARD if max(excess, default=0.0) > TIE else None
 
 
 def rehearse(
@@ -64,26 +94,32 @@ def rehearse(
 ) -> tuple[Holdout | None, float]:
     """Fit a list of at most `list_length` sizes to the first part and score it on the rest.
 
-    Both lists are scored on the same held-out steps: those of the engine's default.
+    Nothing of the rest is used but that length: windows of the first part alone say whether the fit is guarded. Both
+    lists are scored on the same held-out steps: those of the engine's default.
 
     Returns:
         the rehearsal (None where the traffic cannot be split, or a part has no decode step) and the number of
         held-out decode steps.
     """
     parts = split(case, traffic, observed, share)
-    front = None if parts is None else _front(case, parts[0])
-    point = None if front is None else front.at(list_length)
-    if parts is None or point is None:
+    if parts is None:
+        return None, 0.0
+    first, rest = parts
+    default = case.score(case.default_lists(), rest)
+    guard = None
+    if list_length <= _bounds(default)[0]:
+        guard = _guard(_roll(case, windows(case, traffic, observed, until=1.0 - share), list_length))
+    point = _fit(case, first, list_length, guard)
+    if point is None:
         return None, 0.0
     lists = case.lists_of(point.sizes)
-    holdout = Holdout(share, lists, case.score(lists, parts[1]), case.score(case.default_lists(), parts[1]))
-    return holdout, parts[1].decode.total_steps
+    return Holdout(share, lists, case.score(lists, rest), default), rest.decode.total_steps
 
 
-def _front(case: Case, observed: Observed, *, longest: int | None = None, guard: Guard | None = None) -> Front | None:
-    budget = case.budget if longest is None else replace(case.budget, max_length=longest)
+def _fit(case: Case, observed: Observed, length: int, guard: Guard | None = None) -> FrontPoint | None:
+    """The best list of at most that length; None where no such list meets the constraints."""
     try:
-        return case.front(observed, budget, guard)
+        return case.front(observed, replace(case.budget, max_length=length), guard).at(length)
     except (BadInput, Infeasible):
         return None
 
@@ -95,10 +131,10 @@ def _roll(case: Case, rolled: tuple[Window, ...], length: int, guard: Guard | No
     """
     excess = []
     for window in rolled:
-        front = _front(case, window.before, longest=length, guard=guard)
-        if front is None:
+        point = _fit(case, window.before, length, guard)
+        if point is None:
             return ()
-        card = case.score(case.lists_of(front.points[-1].sizes), window.behind)
+        card = case.score(case.lists_of(point.sizes), window.behind)
         excess.append(case.cost_ms(card) / case.cost_ms(window.default) - 1.0)
     return tuple(excess)
 

@@ -43,13 +43,13 @@ def split(case: Case, traffic: Traffic, observed: Observed, share: float) -> tup
     return None if before is None or behind is None else (before, behind)
 
 
-def windows(case: Case, traffic: Traffic, observed: Observed) -> tuple[Window, ...]:
-    """Rolling hold-outs in time order.
+def windows(case: Case, traffic: Traffic, observed: Observed, until: float = 1.0) -> tuple[Window, ...]:
+    """Rolling hold-outs in time order, all within the first `until` of the traffic.
 
     Empty where rows have no order, or a window has too few decode steps.
     """
     made = []
-    for cut, following in pairwise((*CUTS, 1.0)):
+    for cut, following in pairwise(until * cut for cut in (*CUTS, 1.0)):
         before = _between(case, traffic, observed, 0.0, cut)
         behind = _between(case, traffic, observed, cut, following)
         if before is None or behind is None or behind.decode.total_steps < LEAST_WINDOW_STEPS:

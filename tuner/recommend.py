@@ -17,6 +17,7 @@ from tuner import closed_loop, verdict
 from tuner.case import Case
 from tuner.choice import Choice, choose, rehearse
 from tuner.closed_loop import ClosedLoop
+from tuner.confidence import LEVEL
 from tuner.cost_profile import CostProfile
 from tuner.front import Front
 from tuner.recommendation import Recommendation, Trial, TuneRequest
@@ -185,11 +186,13 @@ def _evidence(
         "choice": {
             "rolling_holdouts": list(chosen.rolling),
             "rolling_holdouts_guarded": list(chosen.guarded),
+            "guard": None if chosen.guard is None else asdict(chosen.guard),
         },
+        "confidence": _confidence_evidence(case, observed),
         "noise_share": judged.noise_share,
         "thresholds": asdict(thresholds),
         "closed_loop": _loop_evidence(request, case, loop, observed),
-        "notes": [*observed.notes, *case.notes],
+        "notes": [*observed.notes, *case.notes, *chosen.notes],
         "left_out": list(LEFT_OUT),
     }
 
@@ -211,6 +214,18 @@ def _profile_evidence(profile: CostProfile) -> dict[str, Any]:
         "recorded_at": profile.recorded_at,
         "starts": profile.starts,
         "basis": f"recorded on {where}{when}, not measured here",
+    }
+
+
+def _confidence_evidence(case: Case, observed: Observed) -> dict[str, Any]:
+    confidence, cost = case.confidence, case.profile.family(observed.decode_family)
+    return {
+        "level": LEVEL,
+        "fewest_starts": int(cost.starts.min()),
+        "spread_share": confidence.spread_share,
+        "spread_stated": confidence.stated,
+        "sizes_with_own_interval": cost.sizes[confidence.own].tolist(),
+        "sizes_not_counted_as_faster": cost.sizes[confidence.lifted].tolist(),
     }
 
 

@@ -14,17 +14,19 @@ import pytest
 from tests.tuner.test_traffic import steps
 from tuner.budget import Budget
 from tuner.case import Case
-from tuner.choice import SLACK_SHARE, choose
+from tuner.choice import SLACK_SHARE, choose, rehearse
+from tuner.confidence import Confidence
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine
 from tuner.front import best_front
+from tuner.guard import GUARD
 from tuner.holdout import split, windows
 from tuner.recommend import recommend
 from tuner.recommendation import ServingOptions, Trial, TuneRequest
 from workloads.errors import BadUsage, Infeasible
 from workloads.histogram import StepHistogram
 from workloads.traces.read import read
-from workloads.traces.records import RequestTrace, Traffic
+from workloads.traces.records import RequestTrace, StepTrace, Traffic
 
 SETS = {
     "vllm@0.33.0": {"max_num_seqs": "512"},
@@ -64,7 +66,9 @@ def test_the_list_is_the_optimum_for_its_length_on_the_defaults_own_traffic(
     assert answer.scorecard.worst_regret <= 0.10 + 1e-9
     assert sizes in [point.sizes for point in answer.front]
     counts = answer.histogram["decode_full"]
-    front = best_front(StepHistogram.of_counts(dict(counts)), profile, "decode_full", budget=Budget(), reachable=512)
+    read = Confidence.of(profile.family("decode_full")).read
+    histogram = StepHistogram.of_counts(dict(counts))
+    front = best_front(histogram, profile, "decode_full", budget=Budget(), reachable=512, read=read)
     assert front.at(len(sizes)).sizes == sizes
     assert answer.verdict == "try"
 
@@ -85,6 +89,7 @@ def test_the_evidence_is_json_and_says_what_it_rests_on(trace: RequestTrace, pro
     assert evidence["serving"]["policy"] == "decode" and evidence["serving"]["reachable"] == 512
     assert evidence["closed_loop"]["converged"] is True
     assert evidence["thresholds"]["margin_share"] == 0.005
+    assert evidence["confidence"]["level"] == 0.95 and evidence["confidence"]["spread_stated"] is True
     assert any("tensor parallelism" in line for line in evidence["left_out"])
 
 
@@ -109,22 +114,27 @@ def test_a_histogram_has_no_time_to_hold_out(profile: CostProfile) -> None:
     assert answer.scorecard.mean_step_ms <= answer.default_scorecard.mean_step_ms
 
 
-def test_recorded_steps_in_order_are_rehearsed(profile: CostProfile) -> None:
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(1, 400, 1000)
-    nan = np.full(1000, np.nan)
-    log = replace(
+def logged(sizes: np.ndarray) -> StepTrace:
+    """A log of one decode step a second."""
+    count = len(sizes)
+    nan = np.full(count, np.nan)
+    return replace(
         steps({1: 1}),
         size=sizes,
-        steps=np.ones(1000, np.int64),
-        family_index=np.zeros(1000, np.int8),
-        start_s=np.arange(1000.0),
+        steps=np.ones(count, np.int64),
+        family_index=np.zeros(count, np.int8),
+        start_s=np.arange(float(count)),
         step_ms=nan,
         kv_tokens=nan.copy(),
-        padded_size=np.zeros(1000, np.int64),
-        fallback=np.full(1000, -1, np.int8),
+        padded_size=np.zeros(count, np.int64),
+        fallback=np.full(count, -1, np.int8),
         origin="census",
     )
+
+
+def test_recorded_steps_in_order_are_rehearsed(profile: CostProfile) -> None:
+    sizes = np.random.default_rng(0).integers(1, 400, 1000)
+    log = logged(sizes)
     asked = request(log, profile)
     case = Case.of(asked)
     before, after = split(case, log, case.observe(log, case.default_lists()), 0.3)
@@ -155,6 +165,32 @@ def test_a_list_is_chosen_by_windows_that_it_was_not_fitted_to(trace: RequestTra
     chosen = choose(case, trace, whole, case.front(whole), case.score(case.default_lists(), whole))
     assert len(chosen.point.sizes) <= len(case.sizes_of(case.default_lists())) / 3
     assert len(chosen.rolling) == len(chosen.guarded) == 3 and sum(chosen.rolling) / 3 <= SLACK_SHARE
+
+
+def test_traffic_that_moves_on_gets_a_guarded_list(profile: CostProfile) -> None:
+    rng = np.random.default_rng(0)
+    still = rng.integers(60, 80, 1000)
+    moving = still + np.arange(1000) // 16
+    guards = {}
+    for name, sizes in (("still", still), ("moving", moving)):
+        case = Case.of(request(logged(sizes), profile))
+        seen = case.observe(logged(sizes), case.default_lists())
+        chosen = choose(case, logged(sizes), seen, case.front(seen), case.score(case.default_lists(), seen))
+        guards[name] = chosen.guard
+        assert chosen.rolling and (max(chosen.rolling) > 0) == (name == "moving") == bool(chosen.notes)
+    assert guards == {"still": None, "moving": GUARD}
+
+
+def test_the_rehearsal_knows_nothing_of_the_part_that_it_runs(profile: CostProfile) -> None:
+    sizes = np.random.default_rng(0).integers(60, 80, 1000) + np.arange(1000) // 8
+    lists = []
+    for rest in (sizes[700:], np.full(300, 9), np.full(300, 400)):
+        log = logged(np.concatenate((sizes[:700], rest)))
+        case = Case.of(request(log, profile))
+        held, held_out_steps = rehearse(case, log, case.observe(log, case.default_lists()), 0.3, 10)
+        assert held is not None and held_out_steps == 300
+        lists.append(held.lists)
+    assert lists[0] == lists[1] == lists[2]
 
 
 def test_a_flat_curve_and_a_short_default_is_no_gain(trace: RequestTrace, profile: CostProfile) -> None:

@@ -7,50 +7,32 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import resource
-import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from workloads.errors import BadInput, BadUsage, CaptuneError
+from services.reader_child import FIT, REFUSED, ReadLimits, serve
+from workloads.errors import BadInput, BadUsage, CaptuneError, Unavailable
 from workloads.traces.mapping import ColumnMapping
-from workloads.traces.proposal import ColumnSeen, MappingProposal, propose
-from workloads.traces.read import read
+from workloads.traces.proposal import ColumnSeen, MappingProposal
 from workloads.traces.records import ReadResult
 from workloads.traces.time_units import UnitReading
-from workloads.traces.wire import dump_mapping, dump_result, load_mapping, load_result
+from workloads.traces.wire import dump_mapping, load_mapping, load_result
 
-MIB = 1024 * 1024
+__all__ = ["ReadLimits", "ReaderPool"]
+
 MAX_JOBS = 500
 """A child is replaced after so many files, so that nothing a library leaves behind adds up."""
 DIED = "reading it made the reader fail: the file is damaged, or it cannot be read within"
 """A library that meets a damaged Parquet page or has no memory left ends its process; only the child is lost."""
-_KINDS: dict[str, type[CaptuneError]] = {kind.code: kind for kind in (BadInput, BadUsage)}
-_Job = Literal["read", "propose"]
+_KINDS: dict[str, type[CaptuneError]] = {kind.code: kind for kind in (BadInput, BadUsage, Unavailable)}
 
 _context = multiprocessing.get_context("forkserver")
 # The fork server imports the readers once; a child then starts in milliseconds.
 _context.set_forkserver_preload(["services.reader_pool"])
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """Limits of one child.
-
-    Attributes:
-        timeout_s: per file.
-        memory_mib: address space of the child.
-        unpacked_mib: most unpacked bytes of a file.
-    """
-
-    timeout_s: float
-    memory_mib: int
-    unpacked_mib: int = 4096
 
 
 @dataclass(slots=True)
@@ -86,6 +68,7 @@ class ReaderPool:
         Raises:
             BadInput: not understood, or reading took more time or memory than allowed.
             BadUsage: no such format.
+            Unavailable: the limits leave no memory for any file.
         """
         job = {"job": "read", "path": str(path), "mapping": dump_mapping(mapping), "format": format}
         head, columns = self._run(job, name)
@@ -96,6 +79,7 @@ class ReaderPool:
 
         Raises:
             BadInput: not understood, or looking took more time or memory than allowed.
+            Unavailable: the limits leave no memory for any file.
         """
         head, _ = self._run({"job": "propose", "path": str(path)}, name)
         return _load_proposal(json.loads(head))
@@ -110,24 +94,24 @@ class ReaderPool:
     def _run(self, job: dict[str, Any], name: str) -> tuple[bytes, bytes]:
         child = self._take()
         try:
-            head, columns = self._ask(child, job, name)
+            head, columns, fit = self._ask(child, job, name)
         except BaseException:
             child.end()
             raise
-        self._give(child)
-        if head[:1] == b"!":
+        self._give(child, fit)
+        if head[:1] == REFUSED:
             fields = json.loads(head[1:])
             kind = _KINDS.get(fields["code"], BadInput)
             raise kind(fields["message"], file=name, line=fields["line"], field=fields["field"])
         return head, columns
 
-    def _ask(self, child: _Child, job: dict[str, Any], name: str) -> tuple[bytes, bytes]:
+    def _ask(self, child: _Child, job: dict[str, Any], name: str) -> tuple[bytes, bytes, bool]:
         child.jobs += 1
         try:
             child.pipe.send_bytes(json.dumps(job).encode())
             if not child.pipe.poll(self._limits.timeout_s):
                 raise BadInput(f"reading it took longer than {self._limits.timeout_s:g} s", file=name)
-            return child.pipe.recv_bytes(), child.pipe.recv_bytes()
+            return child.pipe.recv_bytes(), child.pipe.recv_bytes(), child.pipe.recv_bytes() == FIT
         except (EOFError, OSError):
             raise BadInput(f"{DIED} {self._limits.memory_mib} MiB of memory", file=name) from None
 
@@ -136,49 +120,17 @@ class ReaderPool:
             if self._idle:
                 return self._idle.pop()
         ours, theirs = _context.Pipe()
-        process = _context.Process(target=_serve, args=(theirs, self._limits), daemon=True)
+        process = _context.Process(target=serve, args=(theirs, self._limits), daemon=True)
         process.start()
         theirs.close()
         return _Child(process, ours)
 
-    def _give(self, child: _Child) -> None:
+    def _give(self, child: _Child, fit: bool) -> None:
         with self._lock:
-            if child.jobs < MAX_JOBS and len(self._idle) < self._keep:
+            if fit and child.jobs < MAX_JOBS and len(self._idle) < self._keep:
                 self._idle.append(child)
                 return
         child.end()
-
-
-def _serve(pipe: Connection[Any, Any], limits: ReadLimits) -> None:
-    """The child: one file after the other until the parent hangs up."""
-    if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_mib * MIB,) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a dying library prints helps nobody
-    while True:
-        try:
-            job = json.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
-            return
-        head, columns = _answer(job, limits)
-        pipe.send_bytes(head)
-        pipe.send_bytes(columns)
-
-
-def _answer(job: dict[str, Any], limits: ReadLimits) -> tuple[bytes, bytes]:
-    error: CaptuneError
-    try:
-        path, most = Path(job["path"]), limits.unpacked_mib * MIB
-        if job["job"] == "propose":
-            return json.dumps(asdict(propose(path, max_bytes=most))).encode(), b""
-        return dump_result(read(path, mapping=load_mapping(job["mapping"]), format=job["format"], max_bytes=most))
-    except CaptuneError as problem:
-        error = problem
-    except MemoryError:
-        error = BadInput(f"it cannot be read within {limits.memory_mib} MiB of memory")
-    except Exception as problem:  # the job ends here: a reader that stumbles refuses the file
-        error = BadInput(f"it cannot be read ({type(problem).__name__})")
-    return b"!" + json.dumps(error.fields()).encode(), b""
 
 
 def _load_proposal(document: dict[str, Any]) -> MappingProposal:

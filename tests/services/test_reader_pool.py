@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import polars as pl
 import pytest
 
 from services.reader_pool import ReaderPool, ReadLimits
-from workloads.errors import BadInput, BadUsage
+from workloads.errors import BadInput, BadUsage, Unavailable
 from workloads.traces.arrivals import ArrivalProcess
+from workloads.traces.library_faults import raise_if_memory
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.read import read
 
@@ -92,10 +94,57 @@ def test_a_parquet_page_that_ends_its_reader_costs_one_child(tmp_path: Path, poo
     assert pool.read(good, "good").rows.kept == 2
 
 
-def test_too_little_memory_is_one_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "upload"
-    path.write_text(HEAD + "2023-11-16 18:15:46.68,5,6\n" * 2_000_000)
-    pool = ReaderPool(ReadLimits(timeout_s=60, memory_mib=700))
-    with pytest.raises(BadInput, match="cannot be read within 700 MiB of memory"):
-        pool.read(path, "large.csv")
+def least_mib() -> int:
+    pool = ReaderPool(ReadLimits(timeout_s=60, memory_mib=1))
+    with pytest.raises(Unavailable) as caught:
+        pool.read(Path(__file__), "any.csv")
     pool.close()
+    found = re.fullmatch(
+        r"any\.csv: no file can be read: a reader needs at least (\d+) MiB of memory and is allowed 1 MiB; "
+        r"the operator sets CAPTUNE_PARSE_MEMORY_MIB",
+        str(caught.value),
+    )
+    assert found
+    return int(found[1])
+
+
+def test_a_limit_below_what_the_libraries_need_is_refused_at_once(tmp_path: Path) -> None:
+    path, least = tmp_path / "upload", least_mib()
+    path.write_text(LOG)
+    short = ReaderPool(ReadLimits(timeout_s=60, memory_mib=least - 64))
+    with pytest.raises(Unavailable, match=f"at least {least} MiB"):
+        short.propose(path, "small.log")
+    short.close()
+    enough = ReaderPool(ReadLimits(timeout_s=60, memory_mib=least))
+    assert enough.read(path, "small.log").rows.kept == 1
+    enough.close()
+
+
+def test_too_little_memory_is_one_sentence(tmp_path: Path) -> None:
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_text(HEAD + "2023-11-16 18:15:46.68,5,6\n" * 2_000_000)
+    small.write_text(LOG)
+    least = least_mib()
+    for limit_mib in (least, least + 24, least + 64):
+        pool = ReaderPool(ReadLimits(timeout_s=60, memory_mib=limit_mib))
+        with pytest.raises(BadInput, match=f"cannot be read within {limit_mib} MiB of memory") as caught:
+            pool.read(large, "large.csv")
+        assert caught.value.line is None  # memory ran out: no line is to blame
+        assert pool.read(small, "small.log").rows.kept == 1
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'called `Result::unwrap()` on an `Err` value: Os { code: 11, kind: WouldBlock, message: "Resource temporarily '
+        'unavailable" }',
+        'ThreadPoolBuildError { kind: IOError(Os { code: 12, kind: OutOfMemory, message: "Cannot allocate memory" }) }',
+        "Cannot allocate memory (os error 12)",
+        "memory allocation of 1520 bytes failed",
+    ],
+)
+def test_a_library_without_memory_does_not_blame_the_file(words: str) -> None:
+    with pytest.raises(MemoryError):
+        raise_if_memory(pl.exceptions.PanicException(words))
+    raise_if_memory(pl.exceptions.ComputeError("found more fields than defined in 'Schema' at line 12"))

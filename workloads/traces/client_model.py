@@ -12,6 +12,7 @@ import polars as pl
 
 from workloads.arrays import F64, I64
 from workloads.errors import BadInput
+from workloads.traces.library_faults import FAULTS, raise_if_memory
 
 WINDOW_S = 600.0
 LENGTH_WINDOW_S = 21_600
@@ -44,7 +45,8 @@ class Rates:
         """
         try:
             frame = pl.read_csv(io.BytesIO(content), has_header=False, columns=range(5), infer_schema=False)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError) as error:
+        except (*FAULTS, ValueError) as error:
+            raise_if_memory(error)
             raise BadInput("is not a table of rates") from error
         frame.columns = list(_SCHEMA)
         typed = frame.select(pl.col(name).cast(dtype, strict=False) for name, dtype in _SCHEMA.items())

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from workloads.errors import BadInput
+from workloads.traces.library_faults import FAULTS, raise_if_memory
 from workloads.traces.records import RequestTrace, StepTrace, Traffic
 
 _KEY = "captune"
@@ -49,7 +50,8 @@ def load_traffic(data: bytes) -> Traffic:
     try:
         head = json.loads(pl.read_parquet_metadata(io.BytesIO(data))[_KEY])
         frame = pl.read_parquet(io.BytesIO(data))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, ValueError, OSError) as error:
+    except (*FAULTS, KeyError, ValueError, OSError) as error:
+        raise_if_memory(error)
         raise BadInput("the stored columns of this trace are damaged or not Captune's") from error
     columns = cast(dict[str, Any], {name: np.array(frame[name].to_numpy()) for name in frame.columns})
     if head["kind"] == "requests":

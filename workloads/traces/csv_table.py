@@ -11,6 +11,7 @@ from itertools import islice
 import polars as pl
 
 from workloads.errors import BadInput
+from workloads.traces.library_faults import FAULTS, raise_if_memory, words_of
 from workloads.traces.prefetch import prefetched
 from workloads.traces.source import Block, Source
 from workloads.traces.table import SAMPLE_ROWS, Chunk, Table
@@ -66,20 +67,22 @@ class CsvTable(Table):
                 infer_schema=False,
                 columns=[f"column_{index}" for index in sorted(set(wanted.values()))],
             )
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise self._locate(block, skip) from error
+        except FAULTS as error:
+            raise_if_memory(error)
+            raise self._locate(block, skip, error) from error
         return frame.select(pl.col(f"column_{index}").str.strip_chars().alias(role) for role, index in wanted.items())
 
-    def _locate(self, block: Block, skip: int) -> BadInput:
+    def _locate(self, block: Block, skip: int, error: BaseException) -> BadInput:
+        """The fault as a plain reading of the block finds it; else in the library's own words."""
         reader = csv.reader(io.StringIO(block.data.decode(), newline=""), delimiter=self._delimiter, strict=True)
         try:
             for row in islice(reader, skip, None):
                 if len(row) > len(self.names):
                     line = block.first_line + reader.line_num - 1
                     return self._source.bad(f"{len(row)} fields where the header has {len(self.names)}", line=line)
-        except csv.Error as error:
-            return self._source.bad(f"not readable as CSV: {error}", line=block.first_line + reader.line_num - 1)
-        return self._source.bad("not readable as CSV from here on", line=block.first_line)
+        except csv.Error as found:
+            return self._source.bad(f"not readable as CSV: {found}", line=block.first_line + reader.line_num - 1)
+        return self._source.bad(f"not readable as CSV from here on: {words_of(error)}", line=block.first_line)
 
 
 class _Lines:

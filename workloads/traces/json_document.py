@@ -9,6 +9,7 @@ import polars as pl
 
 from workloads.errors import BadInput
 from workloads.traces.json_frames import LINE, Schema, decode, parsed
+from workloads.traces.library_faults import FAULTS, raise_if_memory
 from workloads.traces.source import MAX_ROW_BYTES, Source
 from workloads.traces.table import SAMPLE_ROWS, Chunk, Table
 
@@ -59,7 +60,8 @@ class JsonDocument:
         """A list of objects (the document, or its only list of objects) as a table; None where there is none."""
         try:
             frame = pl.read_json(self._text().encode(), infer_schema_length=None)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        except FAULTS as error:
+            raise_if_memory(error)
             return None
         if not self.is_list:
             lists = [

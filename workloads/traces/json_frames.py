@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from workloads.errors import BadInput
+from workloads.traces.library_faults import FAULTS, raise_if_memory, words_of
 from workloads.traces.source import Block, Source
 
 Schema = Mapping[str, pl.DataType]
 LINE = "line"
-_PROBLEMS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 def ndjson_frames(source: Source, schema: Schema) -> Iterator[pl.DataFrame]:
@@ -28,8 +28,9 @@ def ndjson_frames(source: Source, schema: Schema) -> Iterator[pl.DataFrame]:
             continue
         try:
             frame = pl.read_ndjson(block.data, schema=dict(schema))
-        except _PROBLEMS as error:
-            raise _locate(source, block, schema) from error
+        except FAULTS as error:
+            raise_if_memory(error)
+            raise _locate(source, block, schema, error) from error
         yield frame.with_columns(pl.Series(LINE, _lines(block, frame.height), dtype=pl.Int64))
 
 
@@ -41,8 +42,9 @@ def decode(source: Source, text: str, schema: Schema, line: int = 1) -> pl.DataF
     """
     try:
         return pl.Series([text]).str.json_decode(pl.Struct(dict(schema))).struct.unnest()
-    except _PROBLEMS as error:
-        raise _misfit(source, text, schema, line) from error
+    except FAULTS as error:
+        raise_if_memory(error)
+        raise _misfit(source, text, schema, line, error) from error
 
 
 def parsed(text: str) -> dict[str, Any] | None:
@@ -61,7 +63,7 @@ def _lines(block: Block, rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]
     return np.array(numbers[:rows] + [block.first_line] * (rows - len(numbers)), dtype=np.int64)
 
 
-def _locate(source: Source, block: Block, schema: Schema) -> BadInput:
+def _locate(source: Source, block: Block, schema: Schema, error: BaseException) -> BadInput:
     for number, line in enumerate(block.data.decode().split("\n")):
         where = block.first_line + number
         if not line.strip():
@@ -73,7 +75,7 @@ def _locate(source: Source, block: Block, schema: Schema) -> BadInput:
             problem = _misfits(row.get(name), dtype, name)
             if problem is not None:
                 return source.bad(problem[1], line=where, field=problem[0])
-    return source.bad("not readable as JSON lines from here on", line=block.first_line)
+    return source.bad(f"not readable as JSON lines from here on: {words_of(error)}", line=block.first_line)
 
 
 def _misfits(value: object, dtype: pl.DataType, name: str) -> tuple[str, str] | None:
@@ -101,21 +103,23 @@ def _instance(dtype: Any) -> pl.DataType:
     return made
 
 
-def _misfit(source: Source, text: str, schema: Schema, line: int) -> BadInput:
+def _misfit(source: Source, text: str, schema: Schema, line: int, error: BaseException) -> BadInput:
     for name, dtype in schema.items():
         try:
             pl.Series([text]).str.json_decode(pl.Struct({name: dtype}))
-        except _PROBLEMS:
+        except FAULTS as again:
+            raise_if_memory(again)
             if _is_json(text):
                 return source.bad("the value is not what this format has there", line=line, field=name)
             return source.bad("the JSON is cut off or damaged", line=_broken_line(text, line))
-    return source.bad("not readable as JSON", line=line)
+    return source.bad(f"not readable as JSON: {words_of(error)}", line=line)
 
 
 def _is_json(text: str) -> bool:
     try:
         pl.Series([text]).str.json_decode(pl.Struct({"no such key": pl.Null()}))
-    except _PROBLEMS:
+    except FAULTS as error:
+        raise_if_memory(error)
         return False
     return True
 

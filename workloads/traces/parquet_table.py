@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from workloads.traces.library_faults import FAULTS, raise_if_memory
 from workloads.traces.source import Source
 from workloads.traces.table import SAMPLE_ROWS, Chunk, Table
 
@@ -23,7 +24,8 @@ class ParquetTable(Table):
             self.names = tuple(scan.collect_schema().names())
             self._rows = int(scan.select(pl.len()).collect().item())
             self.sample = tuple(scan.head(SAMPLE_ROWS).collect().to_dicts())
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        except (*FAULTS, OSError) as error:
+            raise_if_memory(error)
             raise source.bad("the Parquet data is cut off or damaged") from error
         if self._rows > MAX_ROWS:
             raise source.bad(f"has {self._rows} rows; at most {MAX_ROWS} are read, split it into smaller files")
@@ -33,6 +35,7 @@ class ParquetTable(Table):
             try:
                 scan = pl.scan_parquet(self._source.path).slice(start, CHUNK_ROWS)
                 frame = scan.select(pl.col(name).alias(role) for role, name in columns.items()).collect()
-            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            except (*FAULTS, OSError) as error:
+                raise_if_memory(error)
                 raise self._source.bad("the Parquet data is cut off or damaged", line=start + 1) from error
             yield Chunk(frame, lambda row, start=start: start + row + 1, start + 1)  # type: ignore[misc]

@@ -7,6 +7,7 @@ Nothing here loads a file: at most two blocks are held. Rows are bounded before 
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import tarfile
@@ -210,6 +211,8 @@ class Source:
         try:
             return stream.read(most or BLOCK_BYTES)
         except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+                raise MemoryError(str(error)) from error
             what = f"the {self.packed} data is cut off or damaged" if self.packed else "cannot be read to its end"
             raise self.bad(f"{what} (after {done} unpacked bytes): {error}") from error
 

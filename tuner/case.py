@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tuner.budget import Budget
+from tuner.confidence import Confidence
 from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Engine, Lists
@@ -87,6 +88,11 @@ class Case:
         return int(admitted[-1]) if len(admitted) else top
 
     @property
+    def confidence(self) -> Confidence:
+        """Intervals of the profile's readings, and the curve that lists are chosen on."""
+        return Confidence.of(self.profile.family(self.engine.decode_family))
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What this case assumes."""
         unmeasured = [n for n in self.allowed.required if n not in self.profile.family(self.engine.decode_family).sizes]
@@ -148,6 +154,7 @@ class Case:
             reachable=observed.reachable,
             wide=self.wide(observed.reachable),
             guarded=guarded,
+            read=self.confidence.read,
         )
 
     def cost_ms(self, card: Scorecard) -> float:

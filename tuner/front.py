@@ -51,6 +51,7 @@ def problem_of(
     rule: FamilyDispatch | None = None,
     reachable: int | None = None,
     wide: tuple[int, float] | None = None,
+    read: FamilyCost | None = None,
 ) -> Problem:
     """State the problem: measured, allowed sizes may be buckets; a size that the engine adds anyway always is one.
 
@@ -59,6 +60,8 @@ def problem_of(
         rule: the engine's dispatch rule of the family, for its refusals; None refuses nothing.
         reachable: largest size under the regret bound; None is the largest of the histogram.
         wide: largest size above that and the looser bound on the regret of sizes up to it.
+        read: the same sizes with the curve that lists are chosen on (see `tuner.confidence`); None is `cost`. The
+            regret bound is about `cost` in any case.
 
     Raises:
         BadInput: the profile measured no size that may be captured, or a budget is set on a cost it does not know.
@@ -79,12 +82,13 @@ def problem_of(
         histogram.sizes,
         weights.astype(np.float64),
         sizes,
-        cost.bucket_ms_at(sizes),
+        (read or cost).bucket_ms_at(sizes),
         cost.fallback_ms_at(every),
         reach,
         reference,
         cost.bucket_ms()[keep],
         regret=budget.regret,
+        promised_ms=cost.bucket_ms_at(sizes),
         required=required,
         exact_only=rule is not None and rule.exact_only,
         max_padding_factor=None if rule is None else rule.max_padding_factor,
@@ -106,24 +110,35 @@ def best_front(
     reachable: int | None = None,
     wide: tuple[int, float] | None = None,
     guarded: StepHistogram | None = None,
+    read: FamilyCost | None = None,
 ) -> Front:
     """Solve for every length up to `budget.max_length` (64 by default, never more than the engine holds).
 
     Args:
         guarded: lists are chosen for this histogram instead (see `tuner.guard`); all figures stay those of
             `histogram`, so a longer list of such a front can be slower than a shorter one.
+        read: the curve that lists are chosen on, see `problem_of`; all figures stay those of the profile.
 
     Raises:
         BadInput, Infeasible, NotFound: see `problem_of`, `tuner.exact.solve` and `CostProfile.family`.
     """
     cost = profile.family(family)
     problem = problem_of(
-        histogram, cost, budget=budget, objective=objective, allowed=allowed, rule=rule, reachable=reachable, wide=wide
+        histogram,
+        cost,
+        budget=budget,
+        objective=objective,
+        allowed=allowed,
+        rule=rule,
+        reachable=reachable,
+        wide=wide,
+        read=read,
     )
     solution = solve(_weighed(problem, guarded, objective), length_bound(budget, allowed))
     terms = terms_ms(cost, histogram)
-    by_steps = objective == "step" and guarded is None
-    floor = solution.floor_ms if by_steps else floor_ms(replace(problem, weights=histogram.steps.copy()))
+    by_steps = objective == "step" and guarded is None and read is None
+    as_read = replace(problem, bucket_ms=cost.bucket_ms_at(problem.candidates), weights=histogram.steps.copy())
+    floor = solution.floor_ms if by_steps else floor_ms(as_read)
     points = tuple(
         _point(best, histogram, profile, family, terms, allowed, rule, problem.reachable) for best in solution.front
     )

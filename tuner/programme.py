@@ -48,6 +48,8 @@ class Problem:
             give them; inf lifts this.
         wide_reachable, wide_regret: the same promise, looser, for sizes above `reachable` up to this one.
         reference_sizes, reference_ms: what regret is measured against; sizes above the last have no regret.
+        promised_ms: float64 [N], g of each candidate as the regret bound sees it; None is `bucket_ms`. They differ
+            where lists are chosen on a more cautious curve than the one that the promise is about.
         required: candidates that belong to every list.
         price_ms: float64 [N], added to the mean once per chosen candidate; None is free.
         exact_only: a bucket serves its own size only.
@@ -64,6 +66,7 @@ class Problem:
     reference_sizes: I64
     reference_ms: F64
     regret: float = math.inf
+    promised_ms: F64 | None = None
     required: I64 = field(default_factory=no_sizes)
     price_ms: F64 | None = None
     exact_only: bool = False
@@ -103,7 +106,8 @@ class Programme:
 
     Attributes:
         positions: int64 [N + 1], 0 and the candidates.
-        weight, bucket_ms, price_ms, tail_ms: float64 [N + 1]. tail_ms[0] is inf: a list holds at least one size.
+        weight, bucket_ms, promised_ms, price_ms, tail_ms: float64 [N + 1]. tail_ms[0] is inf: a list holds at least
+            one size.
         limit_ms, tail_forbidden: by size 0..L, see `window_starts`.
     """
 
@@ -111,6 +115,7 @@ class Programme:
     positions: I64
     weight: F64
     bucket_ms: F64
+    promised_ms: F64
     price_ms: F64
     tail_ms: F64
     served_from: I64
@@ -125,7 +130,7 @@ class Programme:
     def start(self) -> I64:
         """Smallest admissible position before every bucket: int64 [N + 1]."""
         return window_starts(
-            self.positions, self.bucket_ms, self.limit_ms, self.tail_forbidden, self.served_from, self.floor
+            self.positions, self.promised_ms, self.limit_ms, self.tail_forbidden, self.served_from, self.floor
         )
 
     def general(self, price_ms: F64) -> tuple[F64, F64, F64, F64, I64, F64, F64, F64]:
@@ -180,6 +185,7 @@ def compile_problem(problem: Problem) -> Programme:
         positions,
         weight=cumulated[clipped],
         bucket_ms=np.concatenate(([0.0], problem.bucket_ms)),
+        promised_ms=np.concatenate(([0.0], problem.bucket_ms if problem.promised_ms is None else problem.promised_ms)),
         price_ms=price_ms,
         tail_ms=np.where(positions >= last_needed, spent[-1] - spent[clipped], np.inf),
         served_from=served_from,

@@ -47,4 +47,5 @@ def promised_front(
         rule=case.rule,
         reachable=reach,
         wide=case.wide(reach),
+        read=case.confidence.read,
     )

@@ -110,6 +110,7 @@ class _Runner:
             rule=case.rule,
             reachable=before.reachable,
             wide=case.wide(before.reachable),
+            read=case.confidence.read,
         )
         self.longest = min(length_bound(case.budget, case.allowed), len(self.problem.candidates))
         capture = "capture_s" if bool(np.isfinite(cost.capture_s).all()) else "list_length"

@@ -1,4 +1,4 @@
-"""The basket: lists, profiles and results put aside to be compared; it lives in the URL, so a link shares it."""
+"""The basket: lists, profiles, results and sweeps to be compared; it lives in the URL, so a link shares it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import streamlit as st
 from dashboard.lists import compact, expanded
 from dashboard.state import choose, chosen
 
-Kind = Literal["list", "profile", "result"]
+Kind = Literal["list", "profile", "result", "sweep"]
+KINDS: tuple[Kind, ...] = ("list", "profile", "result", "sweep")
 MOST_ITEMS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to compare: `key` is compact sizes, a profile's ref or a recommendation's id."""
+    """One thing to compare: `key` is compact sizes, a profile's ref, or the id of a result or sweep."""
 
     kind: Kind
     key: str
@@ -34,8 +35,8 @@ def items() -> list[Item]:
     found = []
     for part in (chosen("basket") or "").split(","):
         kind, _, key = part.partition("~")
-        if key and kind in ("list", "profile", "result"):
-            found.append(Item(kind, key))  # type: ignore[arg-type]
+        if key:
+            found += [Item(known, key) for known in KINDS if known == kind]
     return found[:MOST_ITEMS]
 
 

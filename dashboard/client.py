@@ -120,8 +120,11 @@ class Client:
     def start_sweep(self, sweep: SweepCreate) -> SweepModel:
         return _parsed(self._send("POST", "/sweeps", json=sweep.model_dump(mode="json")), SweepModel)
 
-    def sweeps(self, after: str | None = None, limit: int = 50, trace_id: str | None = None) -> SweepsModel:
-        return self._get("/sweeps", SweepsModel, {"after": after, "limit": limit, "trace_id": trace_id})
+    def sweeps(
+        self, after: str | None = None, limit: int = 50, *, trace_id: str | None = None, state: str | None = None
+    ) -> SweepsModel:
+        query = {"after": after, "limit": limit, "trace_id": trace_id, "state": state}
+        return self._get("/sweeps", SweepsModel, query)
 
     def sweep(self, sweep_id: str) -> SweepModel:
         return self._get(f"/sweeps/{sweep_id}", SweepModel)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard import text
+from dashboard import names, text
 from dashboard.pickers import pick_profile, profile_label
 from dashboard.state import api, pick
 from services.contract.model import ModelSummary
@@ -43,7 +43,7 @@ def _measured() -> CostsChoice:
         st.caption(f"Measured on {text.joined(where)}.")
     else:
         st.caption("No worker has been seen yet: the first measurement starts one, on a GPU where there is one.")
-    if all(device.lower().startswith("cpu") for device in where):
+    if all(device == "CPU" for device in where):
         st.caption("Figures of a CPU say nothing binding about a GPU.")
     return CostsChoice(MEASURE, model, f"by the costs of **{model}**, which is measured here first")
 
@@ -65,5 +65,5 @@ def model_label(model: ModelSummary) -> str:
 def devices() -> list[str]:
     """Names of the devices that could measure, each once."""
     workers = api().workers().items
-    usable = [worker.device.partition(": ")[2] or worker.device for worker in workers if worker.state != "refused"]
-    return list(dict.fromkeys(name.upper() if name == "cpu" else name for name in usable))
+    usable = [names.device_name(worker.device) for worker in workers if worker.state != "refused"]
+    return list(dict.fromkeys(usable))

@@ -32,6 +32,9 @@ OBJECTIVES = {
 
 GOALS = {"step": "mean step time", "token": "time per generated token"}
 
+OBJECTIVE_AXES = {"step": ("Mean step", "mean_step_ms"), "token": ("Time per token", "tpot_ms")}
+"""Objective -> what its figure is called, and the figure of a scorecard."""
+
 ORIGINS = {
     "census": "every step was logged",
     "sample": "a sample of the steps",
@@ -62,6 +65,12 @@ def engine_name(spec: str) -> str:
     """`vllm@0.33.0` as `vLLM 0.33.0`."""
     name, _, version = spec.partition("@")
     return f"{ENGINES.get(name, name)} {version}".strip()
+
+
+def device_name(device: str) -> str:
+    """`0: NVIDIA H200` as `NVIDIA H200`, `cpu` as `CPU`."""
+    name = device.partition(": ")[2] or device
+    return "CPU" if name == "cpu" else name
 
 
 def family_name(name: str) -> str:

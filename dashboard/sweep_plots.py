@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard import text
+from dashboard import names, text
 from dashboard.charts import show
 from dashboard.client import ApiProblem
 from dashboard.state import api
@@ -16,20 +16,20 @@ from services.contract.sweep import MEASURE, SweepModel
 from services.contract.trial import ImportanceModel, TrialModel
 
 
+def live_plot(sweep: SweepModel, trials: Sequence[TrialModel]) -> None:
+    """The history alone, for a sweep that still runs."""
+    if any(trial.scorecard for trial in trials):
+        _history(sweep, trials)
+
+
 def sweep_plots(sweep: SweepModel, trials: Sequence[TrialModel]) -> None:
     """All four, of what is recorded so far."""
     if not any(trial.scorecard for trial in trials):
         return
-    axis = "mean_step_ms" if sweep.objective == "step" else "tpot_ms"
+    axis = _axis(sweep)
     history, importance, parallel, timeline = st.tabs(["History", "Importance", "Parallel coordinates", "Timeline"])
     with history:
-        bound = _bound(sweep) if axis == "mean_step_ms" else None
-        show(history_figure(trials, axis, bound), "history", "Objective of every trial and the best so far")
-        if bound is not None:
-            st.caption(
-                "Exact bound: no list of any length has a smaller mean step on the steps that the engine's default "
-                "makes. A trial is simulated with its own list, whose steps can be a little smaller."
-            )
+        _history(sweep, trials)
     with importance:
         _importance(sweep)
     with parallel:
@@ -39,6 +39,22 @@ def sweep_plots(sweep: SweepModel, trials: Sequence[TrialModel]) -> None:
             show(parallel_figure(trials, axis), "parallel", "Parameters and figures of the sampled trials")
     with timeline:
         show(timeline_figure(trials), "timeline", "When every trial was recorded")
+
+
+def _axis(sweep: SweepModel) -> str:
+    return names.OBJECTIVE_AXES[sweep.objective][1]
+
+
+def _history(sweep: SweepModel, trials: Sequence[TrialModel]) -> None:
+    axis = _axis(sweep)
+    bound = _bound(sweep) if axis == "mean_step_ms" else None
+    show(history_figure(trials, axis, bound), "history", "Objective of every trial and the best so far")
+    if bound is not None:
+        st.caption(
+            f"Exact bound: on the steps that the engine's default makes, no list of any length takes less than "
+            f"{text.ms(bound)} a step. A trial is simulated with its own list, whose steps can be a little smaller, so "
+            f"its line can pass the bound."
+        )
 
 
 def _importance(sweep: SweepModel) -> None:

@@ -64,7 +64,7 @@ def history_figure(trials: Sequence[TrialModel], axis: str, bound: float | None 
             x=[0, max((trial.number for trial in trials), default=1)],
             y=[bound, bound],
             mode="lines",
-            name="exact bound",
+            name="exact bound on the default's steps",
             line={"color": "#009E73", "dash": "dash"},
             hovertemplate="no list of any length is below %{y:.3f}<extra></extra>",
         )

@@ -68,7 +68,7 @@ def test_the_best_so_far_never_rises_and_leaves_infeasible_trials_out() -> None:
     trials = [trial(0, 9.0), trial(1, 5.0, "infeasible"), trial(2, 8.0), trial(3, 8.5)]
     figure = history_figure(trials, "mean_step_ms", bound=7.5)
     lines = {trace.name: tuple(trace.y) for trace in figure.data if trace.mode == "lines"}
-    assert lines == {"best so far": (9.0, 9.0, 8.0, 8.0), "exact bound": (7.5, 7.5)}
+    assert lines == {"best so far": (9.0, 9.0, 8.0, 8.0), "exact bound on the default's steps": (7.5, 7.5)}
     assert [tuple(trace.x) for trace in timeline_figure(trials).data] == [(0.0, 2.0, 3.0), (1.0,)]
 
 

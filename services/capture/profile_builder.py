@@ -138,6 +138,7 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
             }
             for model in models
         ],
+        "probing": [_rounded(dataclasses.asdict(report.probing)) for report in reports if report.probing],
         "failures": [dataclasses.asdict(failure) for failure in failures],
         "device_log": [_rounded(dataclasses.asdict(sample)) for sample in samples],
     }

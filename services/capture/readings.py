@@ -9,9 +9,19 @@ from typing import Any, Literal
 
 from workloads.errors import CaptuneError
 
-Phase = Literal["start", "build", "capture", "check", "time", "fallback", "step_model", "prefill", "replay", "done"]
+Phase = Literal[
+    "start", "build", "capture", "check", "probe", "time", "fallback", "step_model", "prefill", "replay", "done"
+]
 
 FailureKind = Literal["out_of_memory", "refused", "wrong_result", "device_error", "worker_died"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerId:
+    """The device that a worker runs on: a Ray node, and the GPU's index there; None where the CPU is measured."""
+
+    node_id: str
+    gpu: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,7 @@ class Progress:
         size: the size (or prefill tokens) that comes next or was just finished; None where none is concerned.
         start: 0-based start, of `starts`.
         seconds, memory_mib: of the finished size, in phase `capture`.
+        worker: who tells it; None without Ray.
     """
 
     phase: Phase
@@ -33,6 +44,7 @@ class Progress:
     starts: int = 1
     seconds: float | None = None
     memory_mib: float | None = None
+    worker: WorkerId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +173,24 @@ class DeviceSample:
 
 
 @dataclass(frozen=True, slots=True)
+class Probing:
+    """How a start of few probes ended.
+
+    Attributes:
+        sizes: every size that was read.
+        rounds: times that the plan was thought over after the first readings.
+        best: the best list of these sizes by this start's quick readings, with its expected step.
+        bound_ms: no list does better, as `tuner.probing` bounds it.
+    """
+
+    sizes: tuple[int, ...]
+    rounds: int
+    best: tuple[int, ...]
+    mean_ms: float
+    bound_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class StartReport:
     """Everything one fresh process measured.
 
@@ -185,6 +215,7 @@ class StartReport:
     attention: str
     seconds: float
     device_log: tuple[DeviceSample, ...] = field(default=())
+    probing: Probing | None = None
 
     def step_ms(self) -> dict[int, float]:
         """{size: whole step, ms}."""

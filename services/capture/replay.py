@@ -58,7 +58,7 @@ class ReplaySession:
         graphs = make_strategy(spec.strategy, step, session.device, warmup=spec.warmup)
         eager = EagerStrategy(step)
         before_mib = session.meter.used_mib()
-        yield from session.capture(dict.fromkeys(spec.sizes, graphs))
+        yield from session.capture(dict.fromkeys(spec.sizes, graphs), sorted(spec.sizes, reverse=True))
         memory_mib = session.meter.used_mib() - before_mib
         if not session.prepared:
             reasons = "; ".join(f"{failure.size}: {failure.message}" for failure in session.failures[:3])

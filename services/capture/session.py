@@ -28,6 +28,7 @@ from services.capture.readings import (
     Phase,
     PrefillReading,
     Preparation,
+    Probing,
     Progress,
     SizeFailure,
     SizeReading,
@@ -50,6 +51,7 @@ Steps = Generator[Progress, None, None]
 
 QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
 PREFILL_REPEATS = 3
+PROBE_REPEATS = 3
 BASE_CAPACITY = 16  # tokens per row while g is measured: rows have length one, checks use all of it
 
 
@@ -102,8 +104,9 @@ class CaptureSession:
         ladder = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         above = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         owner = {size: ladder for size in spec.sizes} | {size: above for size in spec.fallback_sizes}
-        yield from self.capture(owner)
-        yield from self._check(step, owner)
+        yield from self.capture(owner, self._order())
+        yield from self._check(step, owner, sorted(self.prepared))
+        probing = yield from self._probe(step, owner, ladder)
         timings = yield from self._time("time", step, owner, spec.repeats)
         fallback = yield from self._fallback(step, timings)
         for strategy in (ladder, above):
@@ -112,7 +115,9 @@ class CaptureSession:
         model = yield from self._step_model(timings)
         prefill = yield from self._prefill()
         self.log.sample("done")
-        report = self._report(timings, fallback, model, prefill, time.perf_counter() - began_s)
+        report = replace(
+            self._report(timings, fallback, model, prefill, time.perf_counter() - began_s), probing=probing
+        )
         self.log.close()
         yield self._progress("done", 1, 1)
         return report
@@ -129,9 +134,12 @@ class CaptureSession:
             tokens=tokens,
         )
 
-    def capture(self, owner: dict[int, Strategy]) -> Steps:
+    def _order(self) -> list[int]:
         """Ladder first, then the sizes above it, each group largest first."""
-        order = [*sorted(self.spec.sizes, reverse=True), *sorted(self.spec.fallback_sizes, reverse=True)]
+        return [*sorted(self.spec.sizes, reverse=True), *sorted(self.spec.fallback_sizes, reverse=True)]
+
+    def capture(self, owner: dict[int, Strategy], order: Sequence[int]) -> Steps:
+        """Prepare sizes in this order; a size that fails is a record."""
         for done, size in enumerate(order):
             yield self._progress("capture", done, len(order), size)
             before_mib, before_reserved_mib = self.meter.used_mib(), self.meter.reserved_mib()
@@ -145,8 +153,7 @@ class CaptureSession:
             finished = self._progress("capture", done + 1, len(order), size)
             yield replace(finished, seconds=preparation.capture_s, memory_mib=memory_mib)
 
-    def _check(self, step: DecodeStep, owner: dict[int, Strategy]) -> Steps:
-        sizes = sorted(self.prepared)
+    def _check(self, step: DecodeStep, owner: dict[int, Strategy], sizes: Sequence[int]) -> Steps:
         for done, size in enumerate(sizes):
             yield self._progress("check", done, len(sizes), size)
             try:
@@ -157,11 +164,50 @@ class CaptureSession:
             reasons = "; ".join(f"{failure.size}: {failure.message}" for failure in self.failures[:3])
             raise MeasurementFailed(f"no size could be measured ({reasons})")
 
+    def _probe(
+        self, step: DecodeStep, owner: dict[int, Strategy], ladder: Strategy
+    ) -> Generator[Progress, None, Probing | None]:
+        """Go on to where another reading could change the best list; quick readings choose, they are timed again after.
+
+        Sizes are captured as they come, so their memory is that of a pool that others have grown already: a later
+        start, which knows them all, tells what they cost in an engine's order.
+        """
+        plan = self.spec.probing
+        if plan is None:
+            return None
+        from tuner.probing import advise  # compiled code that other jobs need not load
+
+        asked = [size for size in self.spec.sizes if size in self.checks]
+        if not asked or asked[-1] != plan.candidates[-1]:
+            raise MeasurementFailed(f"size {plan.candidates[-1]} could not be measured, and the curve must end there")
+        read_ms: dict[int, float] = {}
+        refused: set[int] = set()
+        rounds = 0
+        while True:
+            timings = yield from self._time("probe", step, owner, PROBE_REPEATS, asked)
+            read_ms |= {size: timing.step_ms for size, timing in timings.items()}
+            open_plan = replace(plan, candidates=tuple(n for n in plan.candidates if n not in refused))
+            advice = advise(read_ms, open_plan)
+            probing = Probing(tuple(sorted(read_ms)), rounds, advice.sizes, advice.mean_ms, advice.bound_ms)
+            if not advice.probes:
+                return probing
+            rounds += 1
+            owner |= dict.fromkeys(advice.probes, ladder)
+            yield from self.capture(owner, sorted(advice.probes, reverse=True))
+            yield from self._check(step, owner, [size for size in advice.probes if size in self.prepared])
+            asked = [size for size in advice.probes if size in self.checks]
+            refused |= set(advice.probes) - set(asked)
+
     def _time(
-        self, phase: Phase, step: DecodeStep, owner: dict[int, Strategy], repeats: int
+        self,
+        phase: Phase,
+        step: DecodeStep,
+        owner: dict[int, Strategy],
+        repeats: int,
+        only: Sequence[int] | None = None,
     ) -> Generator[Progress, None, dict[int, Timing]]:
-        """Whole steps with every row real and of length one: pure g."""
-        sizes = sorted(self.checks)
+        """Whole steps with every row real and of length one: pure g. Every checked size unless told otherwise."""
+        sizes = sorted(self.checks if only is None else only)
         batches = {size: step.batch(size, context_tokens=1, seed=size) for size in sizes}
 
         def measure(size: int) -> list[tuple[float, float]]:
@@ -294,7 +340,8 @@ class CaptureSession:
         order = [size for size in sorted(self.spec.sizes, reverse=True) if size in self.prepared]
         pool_mib, marginal_mib = split_first([self.prepared[size][1] for size in order])
         fixed_s, marginal_s = split_first([self.prepared[size][0].capture_s for size in order])
-        above = [size for size in self.spec.fallback_sizes if size in self.prepared]
+        fallback_sizes = [size for size in self.spec.fallback_sizes if size in self.prepared]
+        others = [size for size in self.prepared if size not in order]
         return StartReport(
             readings=tuple(
                 SizeReading(size, *self.prepared[size], timings[size], fallback.get(size), self.checks[size])
@@ -305,8 +352,8 @@ class CaptureSession:
             step_model=model,
             pool_mib=pool_mib,
             fixed_s=fixed_s,
-            marginal_mib=dict(zip(order, marginal_mib, strict=True)) | {n: self.prepared[n][1] for n in above},
-            marginal_s=dict(zip(order, marginal_s, strict=True)) | {n: self.prepared[n][0].capture_s for n in above},
+            marginal_mib=dict(zip(order, marginal_mib, strict=True)) | {n: self.prepared[n][1] for n in fallback_sizes},
+            marginal_s=dict(zip(order, marginal_s, strict=True)) | {n: self.prepared[n][0].capture_s for n in others},
             device=device_facts(self.device, self.log),
             model=model_facts(self.spec.model, self.decoder),
             software=software_facts(self.device, self.log, self.backend.name),

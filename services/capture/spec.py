@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from tuner.probe_plan import ProbePlan, first_probes
 from workloads.arrays import as_sizes
 from workloads.errors import BadUsage
 
@@ -33,6 +34,8 @@ class MeasureSpec:
         lm_head_in_graph: whether the output head is captured (SGLang) or run after the replay (vLLM).
         measure_fallback: also time eager at every size.
         attention: decode attention; auto takes the best that works here.
+        probing: the first start goes on from `sizes` to where another reading could change the best list; later starts
+            measure all of these. None measures `sizes` alone.
         max_kv_gib: most KV cache that the context points may allocate.
     """
 
@@ -54,6 +57,7 @@ class MeasureSpec:
     measure_fallback: bool = True
     max_kv_gib: float = 60.0
     attention: AttentionChoice = "auto"
+    probing: ProbePlan | None = None
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -74,6 +78,8 @@ class MeasureSpec:
             raise BadUsage(f"'{self.device}' is not a device, only auto, cuda and cpu", field="device")
         if any(not 0 < fill <= 1 for fill in self.fills):
             raise BadUsage("must be above 0 and at most 1", field="fills")
+        if self.probing is not None and self.sizes[-1] != self.probing.candidates[-1]:
+            raise BadUsage(f"must end at {self.probing.candidates[-1]}, where the curve ends", field="sizes")
 
     @property
     def all_sizes(self) -> tuple[int, ...]:
@@ -96,11 +102,19 @@ class MeasureSpec:
             BadUsage: no size is left.
         """
         keep = tuple(n for n in self.sizes if n not in sizes)
-        return replace(self, sizes=keep, fallback_sizes=tuple(n for n in self.fallback_sizes if n not in sizes))
+        above = tuple(n for n in self.fallback_sizes if n not in sizes)
+        plan = self.probing
+        if plan is not None:  # a curve without its end cannot be probed: what is left of the coarse grid is measured
+            candidates = tuple(n for n in plan.candidates if n not in sizes)
+            plan = None if plan.candidates[-1] in sizes else replace(plan, candidates=candidates)
+        return replace(self, sizes=keep, fallback_sizes=above, probing=plan)
 
 
 def default_sizes(largest: int = 512) -> tuple[int, ...]:
-    """Decode sizes of a full profile: every size to 64, every 4 to 256, every 8 above, up to `largest`."""
+    """Decode sizes of a dense profile, and those that may be probed otherwise, up to `largest`.
+
+    Every size to 64, every 4 to 256, every 8 above.
+    """
     sizes = {*range(1, 65), *range(68, 257, 4), *range(264, largest + 1, 8), largest}
     return tuple(sorted(size for size in sizes if size <= largest))
 
@@ -111,11 +125,15 @@ def default_fallback_sizes(largest: int = 512) -> tuple[int, ...]:
     return tuple(sorted({int(largest * factor) for factor in factors if int(largest * factor) > largest}))
 
 
-def default_spec(model: str, *, cuda: bool, sizes: tuple[int, ...] | None = None) -> MeasureSpec:
+def default_spec(
+    model: str, *, cuda: bool, sizes: tuple[int, ...] | None = None, dense: bool = False, plan: ProbePlan | None = None
+) -> MeasureSpec:
     """The job behind `profile measure`: the full protocol on a GPU, a small one on a CPU.
 
     Args:
         sizes: exactly these decode sizes; nothing above them is measured then.
+        dense: every size of `default_sizes` instead of few probes; a CPU always measures its few sizes.
+        plan: what few probes aim at; None aims at all sizes alike.
     """
     if not cuda:
         return MeasureSpec(
@@ -130,9 +148,11 @@ def default_spec(model: str, *, cuda: bool, sizes: tuple[int, ...] | None = None
             device="cpu",
             max_kv_gib=0.25,
         )
+    few = plan or ProbePlan(candidates=default_sizes())
     return MeasureSpec(
         model=model,
-        sizes=sizes or default_sizes(),
+        sizes=sizes or (default_sizes() if dense else first_probes(few.candidates[-1])),
+        probing=None if sizes or dense else few,
         fallback_sizes=() if sizes else default_fallback_sizes(),
         prefill_tokens=(128, 256, 512, 1024, 2048, 4096, 8192, 16384),
         prefixes=(0, 2048),
@@ -152,4 +172,5 @@ def list_spec(base: MeasureSpec, sizes: tuple[int, ...]) -> MeasureSpec:
         contexts=(),
         starts=1,
         measure_fallback=False,
+        probing=None,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +19,9 @@ from services.capture.spec import Device, Strategy
 from services.cli.context import output
 from services.cli.output import number, progress, table
 from tuner.cost_profile import CostProfile
+from tuner.probe_plan import ProbePlan
 from tuner.profile_file import dump_profile
-from workloads.errors import BadUsage
+from workloads.errors import BadInput, BadUsage
 
 app = typer.Typer(help="Measure, record, list and show cost profiles.", no_args_is_help=True)
 
@@ -30,10 +31,38 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, n
 Reference = Annotated[str, typer.Argument(metavar="P", help="A shipped or stored profile name, or a file.")]
 
 
+@dataclass(frozen=True, slots=True)
+class SizeChoice:
+    """How the sizes of a measurement are chosen: named, all of a dense grid, or probed (for a workload or for all)."""
+
+    sizes: str | None = None
+    dense: bool = False
+    workload: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum((self.sizes is not None, self.dense, self.workload is not None)) > 1:
+            raise BadUsage("one of --sizes, --dense and --for, not two", field="--sizes")
+
+    def plan(self) -> ProbePlan | None:
+        """What probes aim at; None leaves that to the default.
+
+        Raises:
+            BadInput: the workload cannot be read, or is of requests.
+        """
+        return None if self.workload is None else _plan_for(self.workload)
+
+
 @app.command("measure")
 def measure(
     model: Annotated[str, typer.Option("--model", metavar="M", help="A built-in shape or a folder or config.json.")],
-    sizes: Annotated[str | None, typer.Option("--sizes", metavar="1-64,72", help="Decode sizes to capture.")] = None,
+    sizes: Annotated[
+        str | None, typer.Option("--sizes", metavar="1-64,72", help="Exactly these decode sizes, no probing.")
+    ] = None,
+    dense: Annotated[bool, typer.Option("--dense", help="Every size of a dense grid instead of few probes.")] = False,
+    workload: Annotated[
+        str | None,
+        typer.Option("--for", metavar="SOURCE", help="Probe for the step sizes of this histogram, log or record."),
+    ] = None,
     strategy: Annotated[Strategy, typer.Option("--strategy", help="How a step is run.")] = "full",
     device: Annotated[Device, typer.Option("--device", help="auto takes the GPU where there is one.")] = "auto",
     starts: Annotated[int, typer.Option("--starts", metavar="N", help="Fresh worker processes to repeat in.")] = 2,
@@ -44,9 +73,14 @@ def measure(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Capture and time every size on this machine's GPU (or CPU) through a Ray worker."""
+    """Capture and time sizes on this machine's GPU (or CPU) through a Ray worker.
+
+    The first start goes from a coarse grid to wherever another reading could still change the best capture list, until
+    that list's expected step is known within 1 %; the other starts measure all these sizes again.
+    """
+    chosen = SizeChoice(sizes, dense, workload)
     profile = measure_here(
-        model, sizes=sizes, strategy=strategy, device=device, starts=starts, repeats=repeats, name=name
+        model, chosen=chosen, strategy=strategy, device=device, starts=starts, repeats=repeats, name=name
     )
     if out is not None:
         _write(out, dump_profile(profile))
@@ -58,7 +92,7 @@ def measure(
 def measure_here(
     model: str,
     *,
-    sizes: str | None = None,
+    chosen: SizeChoice | None = None,
     strategy: Strategy = "full",
     device: Device = "auto",
     starts: int = 2,
@@ -68,17 +102,26 @@ def measure_here(
     """Measure with a progress bar.
 
     Raises:
+        BadUsage: `chosen` contradicts itself.
         MissingExtra, Unavailable, MeasurementFailed: see `services.capture.pool.measure`.
     """
+    from services.capture.forecast import Forecast
     from services.capture.job import describe, plan_job
 
+    chosen = chosen or SizeChoice()
     spec = replace(
-        plan_job(model, device=device, sizes=_sizes(sizes)), strategy=strategy, starts=starts, repeats=repeats
+        plan_job(model, device=device, sizes=_sizes(chosen.sizes), dense=chosen.dense, plan=chosen.plan()),
+        strategy=strategy,
+        starts=starts,
+        repeats=repeats,
     )
     from services.capture.pool import measure_profile
 
+    forecast = Forecast()
     with progress(f"measuring {model}") as advance:
-        profile = measure_profile(spec, lambda at: advance(at.done, describe(at), at.total), command=_own_command())
+        profile = measure_profile(
+            spec, lambda at: advance(at.done, describe(at, forecast), at.total), command=_own_command()
+        )
     return replace(profile, name=name) if name is not None else profile
 
 
@@ -176,6 +219,23 @@ def _sizes(text: str | None) -> tuple[int, ...] | None:
     from services.cli.options import parse_sizes
 
     return parse_sizes(text)
+
+
+def _plan_for(source: str) -> ProbePlan:
+    from services.capture.spec import default_sizes
+    from services.cli.workload import Asked
+
+    workload = Asked(source).open()
+    if workload.needs_simulation:
+        raise BadInput(
+            "holds requests, whose steps a profile must simulate; give a log, a step record or a size,count file",
+            file=source,
+        )
+    histogram = workload.observe(None).decode
+    end = default_sizes()[-1]
+    covered = histogram.sizes <= end
+    sizes, weights = histogram.sizes[covered].tolist(), histogram.steps[covered].tolist()
+    return ProbePlan(default_sizes(), tuple(sizes), tuple(weights))
 
 
 def _own_command() -> str:

@@ -16,6 +16,7 @@ from services.capture.pool import measure, measure_profile
 from services.capture.readings import Progress
 from services.capture.spec import MeasureSpec
 from services.capture.strategies.full import TracedStrategy
+from tuner.probe_plan import ProbePlan
 from tuner.profile_file import dump_profile, parse_profile
 from workloads.errors import BadInput, MeasurementFailed, Unavailable
 
@@ -149,3 +150,51 @@ print(profile_file.dump_profile(measure_profile(spec, use_ray=False)))
     )
     assert done.returncode == 0, done.stderr
     assert parse_profile(done.stdout).family("decode_full").sizes.tolist() == [1, 2]
+
+
+@pytest.fixture
+def even_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that take 1 ms and a tenth a row: what is probed must not hang on how busy this machine is."""
+
+    def iterate(self: object, step: object, strategy: object, batch: object, size: int) -> list[tuple[float, float]]:
+        return [(1 + size / 10, 1 + size / 10)]
+
+    monkeypatch.setattr(session_module.CaptureSession, "iterate", iterate)
+
+
+@pytest.mark.usefixtures("even_clock")
+def test_few_probes_choose_their_own_sizes_and_a_second_start_reads_them_again() -> None:
+    told: list[Progress] = []
+    plan = ProbePlan(candidates=tuple(range(1, 17)), tolerance=0.0001, most_probes=8, at_once=2)
+    measurement = measure(small(sizes=(1, 8, 16), probing=plan, starts=2), told.append, use_ray=False)
+    first, second = measurement.reports
+    assert first.probing is not None and second.probing is None
+    probed = set(first.probing.sizes)
+    assert {1, 8, 16} < probed <= set(plan.candidates) and len(probed) <= 8
+    assert first.probing.bound_ms <= first.probing.mean_ms and set(first.probing.best) <= probed
+    assert [reading.size for reading in second.readings] == sorted(probed)
+    family = measurement.profile.family("decode_full")
+    assert family.sizes.tolist() == sorted(probed) and set(family.starts.tolist()) == {2}
+    late = probed - {1, 8, 16}
+    assert late.isdisjoint(first.marginal_mib), "memory in a pool that others have grown says nothing"
+    assert late <= set(first.marginal_s) and late <= set(second.marginal_mib)
+    software = measurement.profile.software
+    assert software is not None and software["measurement"]["probing"][0]["best"] == first.probing.best  # type: ignore[index]
+    assert "probe" in {progress.phase for progress in told}
+
+
+@pytest.mark.usefixtures("even_clock")
+def test_a_size_that_cannot_be_captured_is_not_probed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TracedStrategy.prepare
+
+    def refuse(self: TracedStrategy, size: int) -> object:
+        if size not in (1, 8, 16):
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return whole(self, size)
+
+    monkeypatch.setattr(TracedStrategy, "prepare", refuse)
+    plan = ProbePlan(candidates=tuple(range(1, 17)), tolerance=0.0001, at_once=4)
+    measurement = measure(small(sizes=(1, 8, 16), probing=plan), use_ray=False)
+    assert measurement.profile.family("decode_full").sizes.tolist() == [1, 8, 16]
+    failed = [failure.size for failure in measurement.failures]
+    assert failed and len(failed) == len(set(failed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.capture.spec import MeasureSpec, default_fallback_sizes, default_sizes, default_spec, list_spec
+from tuner.probe_plan import ProbePlan
 from workloads.errors import BadUsage
 
 
@@ -20,8 +21,19 @@ def test_defaults_follow_the_device() -> None:
     cuda, cpu = default_spec("llama-3.1-8b", cuda=True), default_spec("tiny-llama", cuda=False)
     assert cuda.starts >= 2 and len(cuda.contexts) >= 3 and len(cuda.fills) >= 2
     assert cuda.prefill_tokens[0] == 128 and cuda.prefill_tokens[-1] == 16384 and len(cuda.prefixes) == 2
-    assert cpu.largest <= 64 and cpu.device == "cpu"
+    assert cpu.largest <= 64 and cpu.device == "cpu" and cpu.probing is None
+    assert cuda.probing is not None and cuda.probing.candidates == default_sizes() and len(cuda.sizes) < 20
+    dense = default_spec("llama-3.1-8b", cuda=True, dense=True)
+    assert dense.probing is None and dense.sizes == default_sizes()
     assert default_spec("tiny-llama", cuda=True, sizes=(8, 2)).all_sizes == (2, 8)
+
+
+def test_sizes_that_kill_their_worker_are_not_probed_again() -> None:
+    spec = default_spec("tiny-llama", cuda=True)
+    without = spec.without(frozenset({72}))
+    assert without.probing is not None and 72 not in without.probing.candidates
+    endless = spec.without(frozenset({512}))
+    assert endless.probing is None and endless.sizes[-1] == 384
 
 
 def test_a_list_job_measures_the_list_and_nothing_else() -> None:
@@ -41,6 +53,7 @@ def test_a_list_job_measures_the_list_and_nothing_else() -> None:
         ({"strategy": "magic"}, "strategy"),
         ({"device": "tpu"}, "device"),
         ({"fills": (1.5,)}, "fills"),
+        ({"probing": ProbePlan(candidates=(1, 16))}, "sizes"),
     ],
 )
 def test_an_impossible_job_is_refused_by_its_field(change: dict[str, object], field: str) -> None:

@@ -81,6 +81,11 @@ class DecodeStep:
         width = config.vocab_size if lm_head_in_graph else config.hidden_size
         self._output = torch.zeros((rows, width), dtype=dtype, device=device)  # shared by every size
 
+    @property
+    def output_bytes(self) -> int:
+        """Memory of the one output buffer that every size writes to."""
+        return self._output.numel() * self._output.element_size()
+
     def batch(self, rows: int, *, context_tokens: int, seed: int = 0) -> Batch:
         """Random tokens for rows that all have `context_tokens` tokens, the new one included."""
         return self.batch_of(torch.full((rows,), context_tokens), seed=seed)

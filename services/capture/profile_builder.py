@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from services.capture.readings import SizeFailure, SizeReading, StartReport
+from services.capture.readings import Preparation, SizeFailure, SizeReading, StartReport
 from services.capture.spec import MeasureSpec
 from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
 from workloads.arrays import F64
@@ -75,7 +75,7 @@ def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
         return np.array([_median([of(report, size) for report in reports]) for size in sizes])
 
     graphs = spec.strategy != "eager"
-    models = [report.step_model for report in reports if report.step_model is not None]
+    models = [report.step_model for report in reports if report.step_model is not None and report.step_model.trusted]
     # What any real context costs belongs to g, on every scope alike; steps of length one do not show it.
     constant_ms = _known([model.constant_ms for model in models])
     return FamilyCost(
@@ -127,8 +127,16 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
         "first_launch_ms": round(_known([reading.preparation.first_launch_s * 1e3 for reading in readings]), 3),
         "same_as_eager_share": round(statistics.mean(reading.check.same_as_eager for reading in readings), 3),
         "largest_logit_error": max(reading.check.error for reading in readings),
+        "capture_split": _capture_split(reports),
+        "memory_split": _memory_split(reports),
+        "gpu_busy": [
+            _rounded(dataclasses.asdict(busy)) | {"launch_bound": busy.launch_bound}
+            for report in reports
+            for busy in report.busy
+        ],
         "step_model": [
             {
+                "trusted": model.trusted,
                 "attention_ms_per_mtoken": round(model.attention_ms_per_mtoken, 4),
                 "row_ms": round(model.row_ms, 6),
                 "constant_ms": round(model.constant_ms, 4),
@@ -141,6 +149,36 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
         "probing": [_rounded(dataclasses.asdict(report.probing)) for report in reports if report.probing],
         "failures": [dataclasses.asdict(failure) for failure in failures],
         "device_log": [_rounded(dataclasses.asdict(sample)) for sample in samples],
+    }
+
+
+def _capture_split(reports: Sequence[StartReport]) -> list[dict[str, Any]]:
+    """Seconds per size: warm-up, record, instantiation and first launch, medians over starts."""
+    by_size: dict[int, list[Preparation]] = {}
+    for report in reports:
+        for reading in report.readings:
+            by_size.setdefault(reading.size, []).append(reading.preparation)
+    parts = ("warmup_s", "record_s", "instantiate_s", "first_launch_s")
+    return [
+        {"size": size} | {part: _median([getattr(one, part) for one in by_size[size]]) for part in parts}
+        for size in sorted(by_size)
+    ]
+
+
+def _memory_split(reports: Sequence[StartReport]) -> dict[str, float]:
+    """MiB: the pool that the first size of the ladder needs, and for one more size what torch's allocator keeps and
+    what the driver takes beside it; medians over sizes and starts. The output buffer is shared by all sizes."""
+    ladder = [
+        reading
+        for report in reports
+        for reading in report.readings
+        if reading.size in report.marginal_mib and reading.size != max(report.marginal_mib)
+    ]
+    return {
+        "pool_mib": _known([report.pool_mib for report in reports]),
+        "outputs_mib": _known([report.outputs_mib for report in reports]),
+        "allocator_mib_per_size": _known([reading.reserved_mib for reading in ladder]),
+        "driver_mib_per_size": _known([reading.memory_mib - reading.reserved_mib for reading in ladder]),
     }
 
 

@@ -10,8 +10,23 @@ from typing import Any, Literal
 from workloads.errors import CaptuneError
 
 Phase = Literal[
-    "start", "build", "capture", "check", "probe", "time", "fallback", "step_model", "prefill", "replay", "done"
+    "start",
+    "build",
+    "capture",
+    "check",
+    "probe",
+    "time",
+    "fallback",
+    "profile",
+    "step_model",
+    "prefill",
+    "replay",
+    "done",
 ]
+
+CLAIMED_RESIDUAL_SHARE = 0.05  # the median residual of the step model stays below this, or the model is refused
+
+LAUNCH_BOUND_SHARE = 0.9
 
 FailureKind = Literal["out_of_memory", "refused", "wrong_result", "device_error", "worker_died"]
 
@@ -49,16 +64,23 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Seconds to make one size runnable. `record_s` includes instantiation; the first launch stands apart."""
+    """Seconds to make one size runnable.
+
+    Attributes:
+        record_s: the forward run once under capture (or tracing).
+        first_launch_s: the run after it, which also uploads the graph; no part of `capture_s`.
+        instantiate_s: from the recorded graph to one that can be launched; 0 where there is no graph of ours.
+    """
 
     warmup_s: float
     record_s: float
     first_launch_s: float
+    instantiate_s: float = 0.0
 
     @property
     def capture_s(self) -> float:
-        """What an engine's start pays: warm-up and record."""
-        return self.warmup_s + self.record_s
+        """What an engine's start pays: warm-up, record and instantiation."""
+        return self.warmup_s + self.record_s + self.instantiate_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +171,11 @@ class StepModel:
     constant_ms: float = 0.0
 
     @property
+    def trusted(self) -> bool:
+        """Whether the fit explains what was measured as well as is claimed; otherwise it is no basis for anything."""
+        return self.median_residual_share <= CLAIMED_RESIDUAL_SHARE
+
+    @property
     def worst_residual_share(self) -> float:
         """Largest |residual| / measured step; 0 without points."""
         return max((abs(point.residual_ms) / point.step_ms for point in self.points), default=0.0)
@@ -170,6 +197,27 @@ class DeviceSample:
     power_w: float
     temperature_c: int
     throttle_reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BusyReading:
+    """How long the GPU works during one run of a size, and what the run takes.
+
+    Attributes:
+        busy_ms, eager_busy_ms: at least one kernel or copy on the GPU, with the strategy and eagerly.
+        run_ms: the run alone, with the strategy. eager_step_ms: a whole eager step.
+    """
+
+    size: int
+    busy_ms: float
+    eager_busy_ms: float
+    run_ms: float
+    eager_step_ms: float
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether an eager step waits for the host: the GPU idles a tenth of it or more."""
+        return self.eager_busy_ms < LAUNCH_BOUND_SHARE * self.eager_step_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +247,7 @@ class StartReport:
         pool_mib, fixed_s: what the ladder's first capture cost beyond a marginal one.
         device, model, software: provenance as plain values.
         attention: backend of the decode attention.
+        outputs_mib: the output buffer that all sizes share; allocated before the first capture, in no other figure.
     """
 
     readings: tuple[SizeReading, ...]
@@ -216,6 +265,8 @@ class StartReport:
     seconds: float
     device_log: tuple[DeviceSample, ...] = field(default=())
     probing: Probing | None = None
+    busy: tuple[BusyReading, ...] = ()
+    outputs_mib: float = 0.0
 
     def step_ms(self) -> dict[int, float]:
         """{size: whole step, ms}."""

@@ -10,6 +10,7 @@ import gc
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -20,10 +21,12 @@ from services.capture.correctness import check_size
 from services.capture.decode_step import Batch, DecodeStep
 from services.capture.device_log import DeviceLog
 from services.capture.failures import TORCH_ERRORS, failure_of
-from services.capture.memory import make_meter, split_first
+from services.capture.gpu_busy import busy_ms, spread_out
+from services.capture.memory import MIB, make_meter, split_first
 from services.capture.prefill import PrefillBench
 from services.capture.provenance import device_facts, model_facts, software_facts
 from services.capture.readings import (
+    BusyReading,
     Check,
     Phase,
     PrefillReading,
@@ -109,6 +112,8 @@ class CaptureSession:
         probing = yield from self._probe(step, owner, ladder)
         timings = yield from self._time("time", step, owner, spec.repeats)
         fallback = yield from self._fallback(step, timings)
+        busy = yield from self._busy(step, owner, timings, fallback)
+        outputs_mib = step.output_bytes / MIB
         for strategy in (ladder, above):
             strategy.close()
         del step, ladder, above, owner
@@ -116,7 +121,10 @@ class CaptureSession:
         prefill = yield from self._prefill()
         self.log.sample("done")
         report = replace(
-            self._report(timings, fallback, model, prefill, time.perf_counter() - began_s), probing=probing
+            self._report(timings, fallback, model, prefill, time.perf_counter() - began_s),
+            probing=probing,
+            busy=busy,
+            outputs_mib=outputs_mib,
         )
         self.log.close()
         yield self._progress("done", 1, 1)
@@ -231,6 +239,27 @@ class CaptureSession:
         result = yield from self._time("fallback", step, dict.fromkeys(self.checks, eager), repeats)
         eager.close()
         return result
+
+    @torch.inference_mode()
+    def _busy(
+        self, step: DecodeStep, owner: dict[int, Strategy], timings: dict[int, Timing], fallback: dict[int, Timing]
+    ) -> Generator[Progress, None, tuple[BusyReading, ...]]:
+        """GPU-busy time of a few sizes, in the first start only: it is the kernels', and they do not change."""
+        if self.start > 0 or not fallback or self.device.type != "cuda":
+            return ()
+        eager = EagerStrategy(step)
+        readings = []
+        sizes = spread_out(sorted(fallback))
+        for done, size in enumerate(sizes):
+            yield self._progress("profile", done, len(sizes), size)
+            step.load(step.batch(size, context_tokens=1, seed=size), size)
+            eager.prepare(size)
+            graph_ms = busy_ms(partial(owner[size].run, size), self.device)
+            eager_ms = busy_ms(partial(eager.run, size), self.device)
+            if graph_ms is not None and eager_ms is not None:
+                readings.append(BusyReading(size, graph_ms, eager_ms, timings[size].run_ms, fallback[size].step_ms))
+        eager.close()
+        return tuple(readings)
 
     def rounds(
         self, phase: Phase, keys: Sequence[int], measure: Measure, repeats: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -19,6 +20,7 @@ from services.capture.spec import MeasureSpec
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.full import CudaGraphStrategy
 from tests.services.capture.programs import StrategyConformance, decode_step
+from tuner.probe_plan import ProbePlan
 from workloads.models.config import load_config
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -100,6 +102,17 @@ def test_a_tiny_profile(use_ray: bool) -> None:
     order = [p.size for p in told if p.phase == "capture" and p.seconds is not None and p.start == 0]
     assert order == [64, 32, 16, 8, 4, 2, 1, 96]
     assert family.pool_mib > 0
+    report = measurement.reports[0]
+    assert all(reading.preparation.instantiate_s > 0 for reading in report.readings)
+    assert report.busy and all(0 < busy.busy_ms <= 1.1 * busy.run_ms and busy.launch_bound for busy in report.busy)
+
+
+def test_few_probes_on_a_gpu() -> None:
+    plan = ProbePlan(candidates=tuple(range(1, 65)), most_probes=14)
+    spec = replace(SPEC, sizes=(1, 8, 64), probing=plan, fallback_sizes=(), contexts=(), prefill_tokens=())
+    first, second = measure(spec).reports
+    assert first.probing is not None and len(first.probing.sizes) <= 14
+    assert set(second.step_ms()) == set(first.probing.sizes) == set(second.marginal_mib)
 
 
 @pytest.fixture

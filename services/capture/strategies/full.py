@@ -45,16 +45,19 @@ class CudaGraphStrategy(Strategy):
                 self.program.compute(*arguments)
         torch.cuda.synchronize()
         warm_s = time.perf_counter()
-        graph = torch.cuda.CUDAGraph()
-        # Leaving the block ends the capture and instantiates. thread_local: other threads of a worker may allocate.
+        graph = torch.cuda.CUDAGraph(keep_graph=True)  # so that leaving the block does not instantiate yet
+        # thread_local: other threads of a worker may allocate.
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             self.program.compute(*arguments)
         torch.cuda.synchronize()
         recorded_s = time.perf_counter()
+        graph.instantiate()
+        ready_s = time.perf_counter()
         graph.replay()
         torch.cuda.synchronize()
         self._graphs[size] = graph
-        return Preparation(warm_s - began_s, recorded_s - warm_s, time.perf_counter() - recorded_s)
+        launched_s = time.perf_counter() - ready_s
+        return Preparation(warm_s - began_s, recorded_s - warm_s, launched_s, ready_s - recorded_s)
 
     def run(self, size: int) -> None:
         self._graphs[size].replay()

@@ -5,6 +5,7 @@ On CUDA a stretch is a CUDA graph; on a CPU it is the list of ATen operators tha
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,6 +21,8 @@ Replay = Callable[[], None]
 
 class Recorder(ABC):
     """Records stretches one after the other; what one leaves in a tensor the next one finds there."""
+
+    instantiate_s: float = 0.0  # spent so far on making recorded stretches launchable
 
     @abstractmethod
     def begin(self) -> None:
@@ -47,13 +50,16 @@ class GraphRecorder(Recorder):
         self.graphs: list[torch.cuda.CUDAGraph] = []
 
     def begin(self) -> None:
-        self._graph = torch.cuda.CUDAGraph()
+        self._graph = torch.cuda.CUDAGraph(keep_graph=True)
         self._graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
 
     def end(self) -> Replay:
         assert self._graph is not None
         graph, self._graph = self._graph, None
         graph.capture_end()
+        recorded_s = time.perf_counter()
+        graph.instantiate()
+        self.instantiate_s += time.perf_counter() - recorded_s
         self.graphs.append(graph)
         return graph.replay
 

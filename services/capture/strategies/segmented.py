@@ -58,7 +58,8 @@ class SegmentedStrategy(Strategy):
             call()
         synchronize(self.device)
         self._calls[size], self._recorders[size] = calls, recorder
-        return Preparation(warm_s - began_s, recorded_s - warm_s, time.perf_counter() - recorded_s)
+        launched_s, instantiate_s = time.perf_counter() - recorded_s, recorder.instantiate_s
+        return Preparation(warm_s - began_s, recorded_s - warm_s - instantiate_s, launched_s, instantiate_s)
 
     @contextmanager
     def _side_stream(self) -> Iterator[None]:

@@ -49,6 +49,11 @@ def test_a_start_measures_everything_that_was_asked() -> None:
     captured = [p.size for p in told if p.phase == "capture" and p.seconds is not None and p.start == 0]
     assert captured == [8, 4, 1, 12], "largest first, the sizes above the ladder apart"
     assert [p.phase for p in told if p.phase in ("build", "done")] == ["build", "done"] * 2
+    assert profile.software is not None
+    protocol = profile.software["measurement"]
+    assert [row["size"] for row in protocol["capture_split"]] == [1, 4, 8, 12]  # type: ignore[index]
+    assert all(row["record_s"] > 0 and row["instantiate_s"] == 0 for row in protocol["capture_split"])  # type: ignore[index]
+    assert protocol["memory_split"]["outputs_mib"] > 0 and protocol["gpu_busy"] == []  # type: ignore[index]
     assert profile.starts == 2 and profile.command == "captune profile measure"
 
 

@@ -58,10 +58,19 @@ def branches(step_ms: F64, requests_per_s: float, decode_tokens: float) -> Branc
     return Branches(tuple(settled), tuple(int(n) for n in rows[ends]), *_tip(rows, rows / held))
 
 
+def sustained_load(step_ms: F64, requests_per_s: float, decode_tokens: float) -> F64:
+    """The multiple of the load that a batch of n rows just keeps up with, n = 1..N: float64 [N].
+
+    Where it rises with n, that batch is a stable answer to its load; where it falls, a threshold between two branches.
+    """
+    rows = np.arange(1, len(step_ms), dtype=np.float64)
+    return rows / (requests_per_s * decode_tokens * step_ms[1:] * 1e-3)
+
+
 def settled_batch(step_ms: F64, requests_per_s: float, decode_tokens: float, loads: F64) -> F64:
     """The lowest branch at multiples of the load, and nan where nothing settles: float64, shape of `loads`."""
     rows = np.arange(1, len(step_ms), dtype=np.float64)
-    best = np.maximum.accumulate(rows / (requests_per_s * decode_tokens * step_ms[1:] * 1e-3))
+    best = np.maximum.accumulate(sustained_load(step_ms, requests_per_s, decode_tokens))
     at = np.searchsorted(best, loads, side="right")
     return np.where(at < len(rows), rows[np.minimum(at, len(rows) - 1)], np.nan)
 

@@ -13,8 +13,10 @@ from tuner.confidence import Confidence
 from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Engine, Lists
+from tuner.engines.kv import KvTokens
 from tuner.front import Front, best_front
 from tuner.guard import Guard
+from tuner.kv_cache import kv_cache
 from tuner.recommendation import Objective, Scorecard, ServingOptions, TuneRequest
 from tuner.scorecard import list_regret, score
 from tuner.traffic import Observed, dispatch_of, observe
@@ -135,6 +137,10 @@ class Case:
             decode_family=observed.decode_family,
             allowed=self.allowed,
         )
+
+    def kv(self, lists: Lists) -> KvTokens:
+        """The KV cache that the engine's rule leaves under `lists`."""
+        return kv_cache(self.engine, self.options, self.profile, self._asked(lists))
 
     def refused(self, lists: Lists) -> str | None:
         """Why the engine would not start with `lists`; None where it starts."""

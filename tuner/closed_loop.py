@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from tuner.branches import Branches, branches
+from tuner.branches import Branches, branches, sustained_load
 from tuner.case import Case
 from tuner.engines.base import Lists
 from tuner.scorecard import admitted
 from tuner.traffic import Observed, dispatch_of, limits_of, step_time_of
+from workloads.arrays import F64
 from workloads.errors import BadInput, Infeasible
 from workloads.serving.capacity import mean_request
 from workloads.traces.records import RequestTrace
@@ -62,6 +63,11 @@ class ClosedLoop:
     def shift(self) -> float:
         """Relative change of the mean step size from the default lists to the chosen one."""
         return self.mean_sizes[1] / self.mean_sizes[0] - 1.0
+
+    @property
+    def moved(self) -> bool:
+        """Whether the chosen list makes another histogram than the default lists do."""
+        return abs(self.shift) >= SAME_MEAN_SHARE
 
 
 def check(case: Case, trace: RequestTrace, chosen: Lists, before: Observed) -> ClosedLoop:
@@ -130,10 +136,33 @@ def _tpot_ms(seen: Observed) -> float:
     return float("inf") if seen.report is None else seen.report.tpot_mean_ms
 
 
-def branches_of(case: Case, trace: RequestTrace, lists: Lists) -> Branches:
-    """Settled decode batches under `lists` for the trace's mean rate and mean request; prefill is left out."""
-    limits = limits_of(case.engine, case.options, case.serving)
-    dispatch = dispatch_of(case.engine, case.options, case.profile, {k: v for k, v in lists.items() if v})
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """The traffic's mean rate and mean request under one list; prefill is left out.
+
+    Attributes:
+        step_ms: float64 [N + 1], the whole step of n rows; index 0 is unused.
+        requests_per_s: arrival rate at one engine.
+        decode_tokens: decode steps of a mean request.
+    """
+
+    step_ms: F64
+    requests_per_s: float
+    decode_tokens: float
+
+    def branches(self) -> Branches:
+        return branches(self.step_ms, self.requests_per_s, self.decode_tokens)
+
+    def sustained_load(self) -> F64:
+        """The multiple of this load that a batch of n rows keeps up with, n = 1..N: float64 [N]."""
+        return sustained_load(self.step_ms, self.requests_per_s, self.decode_tokens)
+
+
+def rise_of(case: Case, trace: RequestTrace, lists: Lists) -> Rise:
+    """What the settled batches under `lists` follow from."""
+    asked = {name: sizes for name, sizes in lists.items() if sizes}
+    limits = limits_of(case.engine, case.options, case.serving, case.profile, asked)
+    dispatch = dispatch_of(case.engine, case.options, case.profile, asked)
     per_request = case.engine.step_tokens_per_request(case.options)
     most = limits.max_running_requests
     times = step_time_of(case.profile, dispatch, case.engine.decode_family, most, tokens_per_request=per_request)
@@ -141,7 +170,12 @@ def branches_of(case: Case, trace: RequestTrace, lists: Lists) -> Branches:
     row_ms = times.attention_ms_per_token * mean.kv_tokens + times.row_ms
     step_ms = times.decode_ms + row_ms * np.arange(len(times.decode_ms), dtype=np.float64)
     rate = len(trace) * case.serving.load / max(trace.span_s, 1e-9) / case.serving.engines
-    return branches(step_ms, rate, mean.decode_tokens)
+    return Rise(step_ms, rate, mean.decode_tokens)
+
+
+def branches_of(case: Case, trace: RequestTrace, lists: Lists) -> Branches:
+    """Settled decode batches under `lists` for the trace's mean rate and mean request."""
+    return rise_of(case, trace, lists).branches()
 
 
 def _solve(case: Case, seen: Observed, length: int) -> tuple[int, ...] | None:

@@ -6,6 +6,7 @@ engine's default list, a user's list), and every use of one is counted so that i
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -141,6 +142,15 @@ class CostProfile:
     recorded_at: str | None = None
     command: str | None = None
     starts: int | None = None
+
+    def digest(self) -> str:
+        """Of everything that a choice of lists rests on: SHA-256 as hex digits."""
+        digest = hashlib.sha256(self.name.encode())
+        for name, cost in sorted(self.families.items()):
+            digest.update(name.encode())
+            for column in (cost.sizes, cost.step_ms, cost.fallback_ms, cost.spread_ms, cost.capture_s, cost.memory_mib):
+                digest.update(column.tobytes())
+        return digest.hexdigest()
 
     def family(self, name: str) -> FamilyCost:
         """The cost of a family.

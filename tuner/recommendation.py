@@ -10,6 +10,7 @@ from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import Engine, Lists
 from workloads.errors import BadUsage
+from workloads.serving.goodput import Slo
 from workloads.serving.limits import PolicyName
 from workloads.serving.report import ServingReport
 from workloads.traces.records import Traffic
@@ -29,6 +30,8 @@ class ServingOptions:
     Attributes:
         load: arrival times are divided by this.
         engines: requests are spread over this many engines.
+        kv_tokens: the KV cache, whatever is captured; None is what the engine's rule leaves under each list.
+        slo: what users were promised, for goodput.
     """
 
     policy: PolicyName | None = None
@@ -36,6 +39,7 @@ class ServingOptions:
     engines: int = 1
     max_running: int | None = None
     kv_tokens: int | None = None
+    slo: Slo = field(default_factory=Slo)
 
     def __post_init__(self) -> None:
         if not 0 < self.load < float("inf"):

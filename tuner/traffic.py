@@ -11,11 +11,13 @@ import numpy as np
 from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable
 from tuner.engines.base import Engine, Lists
+from tuner.kv_cache import kv_cache
 from tuner.recommendation import ServingOptions
 from tuner.step_cost import step_cost
 from workloads.arrays import F64, I64
-from workloads.errors import BadInput, BadUsage
+from workloads.errors import BadInput, BadUsage, Infeasible
 from workloads.histogram import StepHistogram
+from workloads.serving.goodput import with_goodput
 from workloads.serving.limits import SchedulerLimits
 from workloads.serving.report import ServingReport
 from workloads.serving.simulate import simulate
@@ -72,6 +74,7 @@ def observe(
     Raises:
         BadUsage: requests without a profile.
         BadInput: the profile does not fit the workload, or the simulation reaches a size whose time is unknown.
+        Infeasible: the graphs of `lists` leave nothing for the KV cache.
     """
     serving = serving or ServingOptions()
     if isinstance(traffic, StepTrace):
@@ -95,14 +98,24 @@ def plain_family(profile: CostProfile) -> str:
     return next(iter(profile.families)) if len(profile.families) == 1 else "decode_full"
 
 
-def limits_of(engine: Engine | None, options: Any, serving: ServingOptions) -> SchedulerLimits:
-    """The engine's scheduler limits with the user's `max_running` and `kv_tokens` in their place."""
+def limits_of(
+    engine: Engine | None, options: Any, serving: ServingOptions, profile: CostProfile, lists: Lists | None
+) -> SchedulerLimits:
+    """The engine's scheduler limits with the user's `max_running` and `kv_tokens` in their place.
+
+    Where the user gives no KV cache, it is what the engine's rule leaves beside the graphs of `lists`.
+
+    Raises:
+        Infeasible: these graphs leave nothing for it.
+    """
     limits = SchedulerLimits(DEFAULT_MAX_RUNNING) if engine is None else engine.limits(options)
-    return replace(
-        limits,
-        max_running_requests=serving.max_running or limits.max_running_requests,
-        kv_tokens=serving.kv_tokens or limits.kv_tokens,
-    )
+    kv_tokens = serving.kv_tokens or limits.kv_tokens
+    if engine is not None and serving.kv_tokens is None:
+        kv = kv_cache(engine, options, profile, lists or engine.default_lists(options))
+        if kv.tokens == 0:
+            raise Infeasible(f"nothing is left for the KV cache beside these graphs: {kv.reason}", field="kv_tokens")
+        kv_tokens = kv.tokens or kv_tokens
+    return replace(limits, max_running_requests=serving.max_running or limits.max_running_requests, kv_tokens=kv_tokens)
 
 
 def step_time_of(
@@ -171,7 +184,7 @@ def _simulated(
             "requests; measure one with the unit 'tokens'",
             field=f"families.{family}.unit",
         )
-    limits = limits_of(engine, options, serving)
+    limits = limits_of(engine, options, serving, profile, lists)
     dispatch = dispatch_of(engine, options, profile, lists)
     step_time = step_time_of(profile, dispatch, family, limits.max_running_requests, tokens_per_request=per_request)
     policy = serving.policy or (engine.policy if engine is not None else "decode")
@@ -182,8 +195,11 @@ def _simulated(
         raise BadInput("no request takes part in a decode step: every output has one token")
     largest = histograms[family].largest
     _check_known(profile, dispatch, family, histograms[family].sizes)
-    notes = _rejections(simulation.report, len(trace))
-    return Observed(steps, histograms, family, _reachable(engine, options, serving, largest), simulation.report, notes)
+    report = with_goodput(
+        simulation.report, serving.slo, simulation.requests, trace.output_tokens, decode_only=policy == "decode"
+    )
+    notes = _rejections(report, len(trace))
+    return Observed(steps, histograms, family, _reachable(engine, options, serving, largest), report, notes)
 
 
 def _rejections(report: ServingReport, requests: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ verdict from a profile is `try`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuner.cost_profile import FamilyCost
@@ -51,6 +52,8 @@ class Judged:
         held_out_steps: decode steps in the held-out part.
         closed_loop_report: the service under the tuned list; `default_report` under the default.
         noise_share: see `noise_share`.
+        moved: the tuned list makes other step sizes, or leaves another KV cache, than the default. A mean step time
+            then says nothing by itself: the two are compared on time per token, throughput and goodput.
     """
 
     tuned: Scorecard
@@ -61,6 +64,7 @@ class Judged:
     closed_loop_report: ServingReport | None
     noise_share: float
     objective: Objective = "step"
+    moved: bool = False
 
 
 def noise_share(cost: FamilyCost, histogram: StepHistogram, thresholds: Thresholds) -> float:
@@ -138,16 +142,33 @@ def _worse(case: Judged, thresholds: Thresholds) -> tuple[str, ...]:
                 f"Simulated with its own step times, a request's time per token rises from {before.tpot_mean_ms:.3f} "
                 f"to {after.tpot_mean_ms:.3f} ms."
             )
+        for what, new, old in _rates(after, before):
+            if new < old * (1 - thresholds.margin_share):
+                reasons.append(f"Simulated with its own step times, {what} falls from {old:.4g} to {new:.4g}.")
     return tuple(reasons)
+
+
+def _rates(after: ServingReport, before: ServingReport) -> Iterator[tuple[str, float, float]]:
+    """(what, with the list, with the default) of everything that a service should have more of."""
+    yield "throughput (tokens/s)", after.throughput_tokens_per_s, before.throughput_tokens_per_s
+    if after.goodput_requests_per_s is not None and before.goodput_requests_per_s is not None:
+        yield "goodput (requests/s)", after.goodput_requests_per_s, before.goodput_requests_per_s
 
 
 def _gains(case: Judged, thresholds: Thresholds) -> tuple[str, ...]:
     reasons = []
     tuned, default = case.tuned, case.default
-    for what, new, old in (
+    after, before = case.closed_loop_report, case.default_report
+    times: tuple[tuple[str, float | None, float | None], ...] = (
         ("Mean step", tuned.mean_step_ms, default.mean_step_ms),
         ("Time per token", tuned.tpot_ms, default.tpot_ms),
-    ):
+    )
+    if case.moved and after is not None and before is not None:
+        times = (("A request's time per token", after.tpot_mean_ms, before.tpot_mean_ms),)
+        for what, new_rate, old_rate in _rates(after, before):
+            if new_rate > old_rate * (1 + case.noise_share):
+                reasons.append(f"Simulated, {what} rises from {old_rate:.4g} to {new_rate:.4g}.")
+    for what, new, old in times:
         if new is not None and old is not None and new < old * (1 - case.noise_share):
             reasons.append(f"{what} falls from {old:.3f} to {new:.3f} ms ({1 - new / old:.1%}).")
     for what, unit, saved, had in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -27,6 +28,7 @@ from tuner.cost_profile import CostProfile
 from tuner.recommend import recommend
 from tuner.recommendation import Objective, Trial, TuneRequest
 from workloads.errors import BadUsage
+from workloads.serving.goodput import Slo
 
 VERDICTS = {
     "adopt": "Adopt it: confirmed in this engine on this GPU.",
@@ -51,6 +53,12 @@ def tune(
         float, typer.Option("--holdout", metavar="SHARE", help="Last part kept out of a rehearsal.")
     ] = 0.3,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    slo_ttft_ms: Annotated[
+        float | None, typer.Option("--slo-ttft-ms", metavar="MS", help="Time to first token promised, for goodput.")
+    ] = None,
+    slo_tpot_ms: Annotated[
+        float | None, typer.Option("--slo-tpot-ms", metavar="MS", help="Time per token promised, for goodput.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the recommendation in the database.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +68,9 @@ def tune(
     if (profile is None) == (model is None):
         raise BadUsage("give either --profile P or --model M (measured here first)", field="--profile")
     budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
+    slo = Slo(slo_ttft_ms, slo_tpot_ms)
     workload = asked.open()
+    workload = replace(workload, serving=replace(workload.serving, slo=slo))
     costs = open_profile(profile) if profile is not None else _measured(str(model))
     request = tune_request(workload, costs, budget, objective, trials=trials, holdout_share=holdout, seed=seed)
     answer = tuned(request, save=save)

@@ -8,9 +8,11 @@ from pydantic import Field
 
 from services.contract.plain import Answer, Request, plain
 from tuner.recommendation import ServingOptions
+from workloads.serving.goodput import Slo
 from workloads.serving.limits import PolicyName
 from workloads.serving.report import ServingReport
 
+Milliseconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
@@ -22,9 +24,13 @@ class ServingOptionsModel(Request):
     engines: Annotated[int, Field(ge=1, le=100_000)] = 1
     max_running: Count | None = None
     kv_tokens: Count | None = None
+    slo_ttft_ms: Milliseconds | None = None
+    slo_tpot_ms: Milliseconds | None = None
 
     def to_domain(self) -> ServingOptions:
-        return ServingOptions(**self.model_dump())
+        values = self.model_dump()
+        slo = Slo(values.pop("slo_ttft_ms"), values.pop("slo_tpot_ms"))
+        return ServingOptions(**values, slo=slo)
 
 
 class ServingReportModel(Answer):
@@ -45,6 +51,8 @@ class ServingReportModel(Answer):
     completed: int
     rejected: int
     makespan_s: float | None
+    slo_share: float | None = None
+    goodput_requests_per_s: float | None = None
 
     @classmethod
     def from_domain(cls, report: ServingReport) -> Self:

@@ -111,3 +111,25 @@ def test_the_noise_band_comes_from_the_spread_of_the_sizes_in_use() -> None:
     assert noise_share(quiet, counts, Thresholds()) == 0.005
     loud = replace(quiet, spread_ms=np.array([0.1, 0.1, 5.0]))
     assert noise_share(loud, counts, Thresholds()) == pytest.approx(2 * 2**0.5 * 0.01)
+
+
+def test_less_throughput_or_goodput_in_its_own_simulation_keeps_the_default() -> None:
+    slower = replace(REPORT, throughput_tokens_per_s=REPORT.throughput_tokens_per_s * 0.98)
+    verdict, reasons = decide(case(closed_loop_report=slower))
+    assert verdict == "keep_default" and reasons[0].startswith("Simulated with its own step times, throughput")
+    before, after = replace(REPORT, goodput_requests_per_s=4.0), replace(REPORT, goodput_requests_per_s=3.0)
+    verdict, reasons = decide(case(default_report=before, closed_loop_report=after))
+    assert verdict == "keep_default" and "goodput (requests/s) falls from 4 to 3" in reasons[0]
+
+
+def test_lists_that_moved_are_compared_on_what_they_serve() -> None:
+    """A shorter mean step says nothing of a list that leaves another KV cache; more goodput does."""
+    equal = replace(TUNED, graphs=DEFAULT.graphs, capture_s=DEFAULT.capture_s, memory_mib=DEFAULT.memory_mib)
+    faster = replace(equal, mean_step_ms=9.0, tpot_ms=11.0)
+    holdout = Holdout(0.3, TUNED.lists, faster, DEFAULT)
+    assert decide(case(faster, holdout=holdout, closed_loop_report=REPORT))[0] == "try"
+    assert decide(case(faster, holdout=holdout, closed_loop_report=REPORT, moved=True))[0] == "keep_default"
+    before, after = replace(REPORT, goodput_requests_per_s=4.0), replace(REPORT, goodput_requests_per_s=5.0)
+    moved = case(faster, holdout=holdout, default_report=before, closed_loop_report=after, moved=True)
+    verdict, reasons = decide(moved)
+    assert verdict == "try" and reasons[0] == "Simulated, goodput (requests/s) rises from 4 to 5."

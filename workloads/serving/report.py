@@ -24,6 +24,8 @@ class ServingReport:
         completed, rejected: requests; rejected ones need more KV than the engine has, or prefill
             longer than its unchunked step.
         makespan_s: first arrival to last token.
+        slo_share, goodput_requests_per_s: requests within the user's objective, as a share of all and per second of
+            the makespan; None where none was stated (`workloads.serving.goodput`).
     """
 
     load_share: float
@@ -41,3 +43,5 @@ class ServingReport:
     completed: int
     rejected: int
     makespan_s: float
+    slo_share: float | None = None
+    goodput_requests_per_s: float | None = None

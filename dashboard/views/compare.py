@@ -2,120 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
-from dashboard import basket, names, text
-from dashboard.basket import Item
-from dashboard.case import CaseChoice, pick_case
-from dashboard.charts import show
-from dashboard.client import ApiProblem
-from dashboard.evidence import basis
-from dashboard.ladders import card_row_of
-from dashboard.pickers import profile_label
+from dashboard import basket, compare_sections
+from dashboard.basket import Item, Kind
+from dashboard.pickers import profile_label, sweep_label
 from dashboard.state import api, readable_errors
-from dashboard.tables import table
-from services.contract.figures_profile import Curve, compare_curves_figure
-from services.contract.recommendation import RecommendationModel
 
 
 def page() -> None:
     st.caption(
-        "Lists, profiles and results that were put aside with “Add to the comparison”. This page's link shares it."
+        "Lists, profiles, results and sweeps that were put aside with “Add to the comparison”. This page's link shares "
+        "all of it."
     )
     held = basket.items()
-    if not held:
-        st.info(
-            "Nothing to compare yet. Add a list on Coverage, a profile on Measurements, or a result on Result.",
-            icon=":material/compare_arrows:",
-        )
-        return
     with readable_errors():
-        _basket(held)
-        _results([item for item in held if item.kind == "result"])
-        _lists([item for item in held if item.kind == "list"])
-        _profiles([item for item in held if item.kind == "profile"])
+        if held:
+            _basket(held)
+        else:
+            st.info(
+                "Nothing to compare yet. Add a list on Coverage, a profile on Measurements, a result on Result, a "
+                "sweep on Sweeps, or choose from below.",
+                icon=":material/compare_arrows:",
+            )
+        _add(held)
+        compare_sections.results([item for item in held if item.kind == "result"])
+        compare_sections.sweeps([item for item in held if item.kind == "sweep"])
+        compare_sections.lists([item for item in held if item.kind == "list"])
+        compare_sections.profiles([item for item in held if item.kind == "profile"])
 
 
 def _basket(held: list[Item]) -> None:
     with st.container(horizontal=True):
         for at, item in enumerate(held):
-            if st.button(f"Take out {_label(item)}", icon=":material/close:", key=f"out-{at}"):
+            label = f"Take out {compare_sections.item_label(item)}"
+            if st.button(label, icon=":material/close:", key=f"out-{at}"):
                 basket.remove(item)
                 st.rerun()
 
 
-def _label(item: Item) -> str:
-    """In words; the key alone where what it names is gone."""
-    if item.kind == "list":
-        sizes = item.sizes
-        return f"{text.count(len(sizes), 'sizes')} up to {max(sizes, default=0)}"
-    try:
-        if item.kind == "profile":
-            return profile_label(api().profile(item.key))
-        return _title(api().recommendation(item.key))
-    except ApiProblem:
-        return f"{item.kind} {item.key}"
+def _add(held: list[Item]) -> None:
+    """Choose from what is stored, without a way over other pages."""
+    with st.expander("Add more", expanded=not held):
+        listed = api().sweeps().items
+        results = {s.recommendation_id: sweep_label(s) for s in listed if s.recommendation_id is not None}
+        columns = st.columns(3)
+        with columns[0]:
+            _adder("result", "A result", results, held)
+        with columns[1]:
+            _adder("sweep", "A sweep", {sweep.id: sweep_label(sweep) for sweep in listed}, held)
+        with columns[2]:
+            _adder("profile", "A profile", {p.ref: profile_label(p) for p in api().profiles().items}, held)
 
 
-def _title(result: RecommendationModel) -> str:
-    trace = (result.evidence.get("trace") or {}).get("name", "")
-    return f"{trace}, {names.engine_name(result.engine)}, {text.count(result.scorecard.list_length, 'sizes')}"
-
-
-def _results(items: list[Item]) -> None:
-    if not items:
-        return
-    st.subheader("Results")
-    rows = []
-    for item in items:
-        try:
-            result = api().recommendation(item.key)
-        except ApiProblem as problem:
-            st.warning(str(problem), icon=":material/warning:")
-            continue
-        for label, card in (("tuned", result.scorecard), ("default", result.default.scorecard)):
-            rows.append(
-                {
-                    "Result": f"{_title(result)}, {label}",
-                    "Verdict": names.VERDICTS[result.verdict][0] if label == "tuned" else "",
-                    **{name: cell for name, cell in card_row_of(card).items() if name not in ("Exact", "No graph")},
-                    "Rests on": basis(result),
-                }
-            )
-    table(rows, "results", alt="Results compared")
-
-
-def _lists(items: list[Item]) -> None:
-    if not items:
-        return
-    st.subheader("Lists")
-    case = pick_case()
-    if case is None:
-        return
-    name, default = case.default_list()
-    rows = [_list_row("Engine default", case, name, default)]
-    rows += [_list_row(text.short_sizes(item.sizes, 12), case, name, item.sizes) for item in items]
-    table(rows, "lists", alt="Lists compared")
-
-
-def _list_row(label: str, case: CaseChoice, name: str, sizes: tuple[int, ...]) -> dict[str, object]:
-    try:
-        return {"List": label, **card_row_of(case.score({name: sizes}).scorecard)}
-    except ApiProblem as problem:
-        return {"List": label, "Mean step": str(problem)}
-
-
-def _profiles(items: list[Item]) -> None:
-    if not items:
-        return
-    st.subheader("Profiles")
-    profiles = [api().profile(item.key) for item in items]
-    common = [name for name in profiles[0].families if all(name in profile.families for profile in profiles)]
-    if not common:
-        st.warning("These profiles have no graph family in common.", icon=":material/warning:")
-        return
-    curves = [Curve.of(profile.document, common[0], profile_label(profile)) for profile in profiles]
-    show(compare_curves_figure(curves), "profiles", "Time of a captured step by size, profiles compared")
+def _adder(kind: Kind, label: str, known: Mapping[str, str], held: list[Item]) -> None:
+    """A box that adds what is chosen in it; what is there already is not offered."""
+    there = {item.key for item in held if item.kind == kind}
+    offered = [key for key in known if key not in there]
+    # A new key after every change of the basket empties the box.
+    picked = st.selectbox(
+        label,
+        offered,
+        index=None,
+        key=f"add-{kind}-{len(held)}",
+        format_func=lambda key: known[key],
+        placeholder="choose to add it" if offered else "none left",
+        disabled=not offered,
+    )
+    if picked is not None:
+        basket.put(kind, picked)
+        st.rerun()
 
 
 page()

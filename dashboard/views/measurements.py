@@ -1,4 +1,4 @@
-"""Measurements: what every captured size costs, where a larger one is faster, and profiles side by side."""
+"""Measurements: what every captured size costs, where a larger one is faster, profiles side by side, one more."""
 
 from __future__ import annotations
 
@@ -9,44 +9,39 @@ import streamlit as st
 from dashboard import basket, names, text
 from dashboard.charts import show
 from dashboard.comparison import card_row
+from dashboard.measure_panel import measure_panel
 from dashboard.pickers import pick_profile, profile_label
-from dashboard.state import api, choose, chosen, pick, readable_errors
+from dashboard.profile_comparison import compare_with_others, profile_of
+from dashboard.state import api, pick, readable_errors
 from dashboard.tables import table
-from services.contract.figures_profile import (
-    LAUNCH_BOUND_SHARE,
-    Curve,
-    capture_figure,
-    compare_curves_figure,
-    curve_figure,
-)
-from services.contract.profile import ProfileModel
-
-_MOST_COMPARED = 5
+from services.contract.figures_profile import LAUNCH_BOUND_SHARE, Curve, capture_figure, curve_figure
+from services.contract.profile import ProfileModel, doubtful_sizes
 
 
 def page() -> None:
     st.caption("Cost profiles: times that were measured with real captures, once for each model and GPU.")
     with readable_errors():
         picked = pick_profile()
-        if picked is None:
-            return
-        profile = profile_of(picked.ref)
-        family = pick(st.container(), "Graph family", list(profile.families), "family", show=names.family_name)
-        curve = Curve.of(profile.document, family, profile_label(profile))
-        _provenance(profile, curve)
-        _staircase(curve)
-        _capture(curve)
-        _compare(profile, family)
-        _points(curve)
+        listed = list(api().profiles().items)
+        if picked is not None:
+            profile = profile_of(picked.ref)
+            family = pick(st.container(), "Graph family", list(profile.families), "family", show=names.family_name)
+            curve = Curve.of(profile.document, family, profile_label(profile))
+            doubtful = _doubtful(profile.ref, family)
+            _provenance(profile, curve, doubtful)
+            _staircase(curve, doubtful)
+            _capture(curve)
+            compare_with_others(profile, family, listed)
+            _points(curve, doubtful)
+        measure_panel(listed)
 
 
-@st.cache_data(ttl=600, max_entries=32, show_spinner=False)
-def profile_of(ref: str) -> ProfileModel:
-    """A profile with its points; a stored profile never changes."""
-    return api().profile(ref)
+@st.cache_data(ttl=600, max_entries=64, show_spinner=False)
+def _doubtful(ref: str, family: str) -> frozenset[int]:
+    return doubtful_sizes(profile_of(ref).document, family)
 
 
-def _provenance(profile: ProfileModel, curve: Curve) -> None:
+def _provenance(profile: ProfileModel, curve: Curve, doubtful: frozenset[int]) -> None:
     device = (profile.device or {}).get("name", "unknown device")
     facts = (profile.software or {}).items()
     software = ", ".join(f"{key} {value}" for key, value in facts if value and not isinstance(value, dict | list))
@@ -55,27 +50,33 @@ def _provenance(profile: ProfileModel, curve: Curve) -> None:
         st.badge(f"{text.count(profile.starts, 'fresh starts')}", color="gray", icon=":material/restart_alt:")
         basket.add_button("profile", profile.ref)
     st.caption(f"Recorded {str(profile.recorded_at or 'at an unknown time')[:10]}. {software}".strip())
+    clear = [i for i in curve.inversions if curve.sizes[i + 1] not in doubtful]
     row = card_row()
-    row.metric("Measured sizes", text.count(len(curve.points)), width=190)
-    row.metric("Largest", text.count(curve.sizes[-1]), width=190)
+    row.metric("Measured sizes", text.count(len(curve.points)), width=170)
+    row.metric("Largest", text.count(curve.sizes[-1]), width=170)
+    row.metric("Inversions", text.count(len(clear)), help="Sizes whose next larger one is faster.", width=170)
     row.metric(
-        "Inversions", text.count(len(curve.inversions)), help="Sizes whose next larger one is faster.", width=190
+        "Within noise",
+        text.count(len(curve.inversions) - len(clear)),
+        help="Inversions that do not repeat between starts and are no larger than the spread: solving ignores them.",
+        width=170,
     )
     bound = curve.launch_bound_to
-    row.metric("Launch-bound up to", text.UNKNOWN if bound is None else text.count(bound), width=190)
+    row.metric("Launch-bound up to", text.UNKNOWN if bound is None else text.count(bound), width=170)
 
 
-def _staircase(curve: Curve) -> None:
+def _staircase(curve: Curve, doubtful: frozenset[int]) -> None:
     st.subheader("Time of a step")
     show(
-        curve_figure(curve),
+        curve_figure(curve, doubtful=doubtful),
         "staircase",
         f"Time of a step by captured size for {curve.label}: captured, replay alone and without a graph",
-        height_px=400,
+        height_px=440,
     )
     st.caption(
-        f"A step takes the time of the next captured size, hence the stairs. Shaded: launch-bound, a step without a "
-        f"graph takes at most {LAUNCH_BOUND_SHARE:.0%} longer than a small one."
+        f"A step is padded to the next captured size and takes its time, hence the stairs. Hollow marks are inversions "
+        f"within noise. Shaded: launch-bound, a step without a graph takes at most {LAUNCH_BOUND_SHARE:.0%} longer "
+        f"than a small one."
     )
 
 
@@ -93,44 +94,22 @@ def _capture(curve: Curve) -> None:
             show(capture_figure(curve, column, title), column, f"{title.capitalize()} of every size, {curve.label}")
 
 
-def _compare(profile: ProfileModel, family: str) -> None:
-    st.subheader("Against other profiles")
-    others = {p.ref: p for p in api().profiles().items if p.ref != profile.ref and family in p.families}
-    if not others:
-        st.info("No other profile knows this family. `captune profile measure` or `captune profile import` adds one.")
-        return
-    wanted = [ref for ref in (chosen("against") or "").split(",") if ref in others] or list(others)[:1]
-    left, right = st.columns([3, 1], vertical_alignment="bottom")
-    picked = left.multiselect(
-        "Compare with",
-        list(others),
-        wanted,
-        format_func=lambda ref: profile_label(others[ref]),
-        max_selections=_MOST_COMPARED,
-    )
-    choose("against", ",".join(picked))
-    per_row = right.toggle("Per row", help="Divide the time of a step by its size.")
-    curves = [Curve.of(profile_of(ref).document, family, profile_label(others[ref])) for ref in picked]
-    curves.insert(0, Curve.of(profile.document, family, profile_label(profile)))
-    show(
-        compare_curves_figure(curves, per_row=per_row), "profiles", "Time of a captured step by size, profiles compared"
-    )
-
-
-def _points(curve: Curve) -> None:
+def _points(curve: Curve, doubtful: frozenset[int]) -> None:
     st.subheader("All points")
-    inverted = {curve.sizes[i] for i in curve.inversions}
+    faster_next = {curve.sizes[i]: curve.sizes[i + 1] for i in curve.inversions}
     table(
-        [_row(point, int(point["size"]) in inverted) for point in curve.points],
+        [_row(point, faster_next, doubtful) for point in curve.points],
         "points",
         alt="Measured points",
         columns=_COLUMNS,
     )
 
 
-def _row(point: Any, inverted: bool) -> dict[str, Any]:
+def _row(point: Any, faster_next: dict[int, int], doubtful: frozenset[int]) -> dict[str, Any]:
+    size = int(point["size"])
+    words = "" if size not in faster_next else "within noise" if faster_next[size] in doubtful else "yes"
     return {
-        "Size": int(point["size"]),
+        "Size": size,
         "Step ms": point.get("step_ms"),
         "Replay ms": point.get("replay_ms"),
         "No graph ms": point.get("fallback_ms"),
@@ -138,7 +117,7 @@ def _row(point: Any, inverted: bool) -> dict[str, Any]:
         "Starts": point.get("starts"),
         "Capture s": point.get("capture_s"),
         "MiB": point.get("memory_mib"),
-        "Inversion": inverted,
+        "Inversion": words,
     }
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from services.contract.figures import CHOSEN, DEFAULT, INVERSION, LINE, dressed, plotly
+from services.contract.figures import CHOSEN, DEFAULT, INVERSION, LINE, dressed, new_figure
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -68,10 +68,13 @@ class Curve:
         return last
 
 
-def curve_figure(curve: Curve, chosen: Sequence[int] = ()) -> Figure:
-    """Step, replay alone and step without a graph, with the spread of the step; inversions and chosen sizes marked."""
-    go = plotly()
-    figure = go.Figure()
+def curve_figure(curve: Curve, chosen: Sequence[int] = (), doubtful: Collection[int] = ()) -> Figure:
+    """Step, replay alone and step without a graph, with the spread of the step; inversions and chosen sizes marked.
+
+    Args:
+        doubtful: sizes that read faster than a smaller one by no more than noise; inversions to them are hollow.
+    """
+    figure = new_figure()
     bound = curve.launch_bound_to
     if bound is not None:
         figure.add_vrect(x0=0, x1=bound, fillcolor="#E69F00", opacity=0.12, line_width=0)
@@ -92,8 +95,11 @@ def curve_figure(curve: Curve, chosen: Sequence[int] = ()) -> Figure:
                 line={"color": colour, "dash": dash, "shape": "linear" if name == "fallback_ms" else "vh"},
                 hovertemplate="size %{x}: %{y:.3f} ms<extra>" + label + "</extra>",
             )
-    worse = curve.inversions
-    _add_marks(figure, curve, worse, f"inversions ({len(worse)})", INVERSION, "triangle-down")
+    within = [i for i in curve.inversions if curve.sizes[i + 1] in doubtful]
+    clear = [i for i in curve.inversions if i not in within]
+    _add_marks(figure, curve, clear, f"inversions ({len(clear)})", INVERSION, "triangle-down")
+    if within:
+        _add_marks(figure, curve, within, f"within noise ({len(within)})", INVERSION, "triangle-down-open")
     kept = [i for i, size in enumerate(curve.sizes) if size in set(chosen)]
     if kept:
         _add_marks(figure, curve, kept, f"captured ({len(chosen)})", CHOSEN, "circle")
@@ -105,14 +111,14 @@ def curve_figure(curve: Curve, chosen: Sequence[int] = ()) -> Figure:
 
 def capture_figure(curve: Curve, column: str, title: str) -> Figure:
     """Marginal price of capturing every size: `capture_s` or `memory_mib`."""
-    figure = plotly().Figure()
+    figure = new_figure()
     figure.add_bar(
         x=[str(size) for size in curve.sizes],
         y=curve.column(column),
         marker={"color": LINE},
         hovertemplate="size %{x}: %{y:.3f}<extra></extra>",
     )
-    figure.update_xaxes(title=f"captured size ({curve.unit})", type="category", nticks=16)
+    figure.update_xaxes(title=f"captured size ({curve.unit})", type="category", nticks=8, tickangle=0)
     known = [value for value in curve.column(column) if value]
     if known and max(known) > UNEVEN * median(known):  # one large value would flatten all others
         figure.update_yaxes(title=f"{title}, log", type="log")
@@ -121,25 +127,35 @@ def capture_figure(curve: Curve, column: str, title: str) -> Figure:
     return dressed(figure, "")
 
 
-def compare_curves_figure(curves: Sequence[Curve], *, per_row: bool = False) -> Figure:
-    """Captured steps of several profiles; `per_row` divides by the size."""
-    figure = plotly().Figure()
+COMPARED: Mapping[str, str] = {
+    "step_ms": "time of a captured step (ms)",
+    "row_ms": "time of a captured step per row (ms)",
+    "fallback_ms": "time of a step without a graph (ms)",
+    "capture_s": "capture time of a size (s)",
+    "memory_mib": "graph memory of a size (MiB)",
+}
+"""What profiles can be compared on; `row_ms` is `step_ms` divided by the size."""
+
+
+def compare_curves_figure(curves: Sequence[Curve], axis: str = "step_ms") -> Figure:
+    """One of `COMPARED` by captured size, one line a profile."""
+    figure = new_figure()
     for i, curve in enumerate(curves):
-        times = curve.column("step_ms")
-        divided = [None if ms is None else ms / size for ms, size in zip(times, curve.sizes, strict=True)]
+        values = curve.column("step_ms" if axis == "row_ms" else axis)
+        per_row = [None if ms is None else ms / size for ms, size in zip(values, curve.sizes, strict=True)]
         figure.add_scatter(
             x=curve.sizes,
-            y=divided if per_row else times,
+            y=per_row if axis == "row_ms" else values,
             mode="lines",
             name=curve.label,
             line={"color": SERIES[i % len(SERIES)], "dash": DASHES[i % len(DASHES)], "shape": "vh"},
-            hovertemplate="size %{x}: %{y:.3f} ms<extra>" + curve.label + "</extra>",
+            hovertemplate="size %{x}: %{y:.3g}<extra>" + curve.label + "</extra>",
         )
     figure.update_xaxes(title="captured size", rangemode="tozero")
-    if per_row:
-        figure.update_yaxes(title="time per row (ms, log)", type="log")
+    if axis == "row_ms":
+        figure.update_yaxes(title=f"{COMPARED[axis]}, log", type="log")
     else:
-        figure.update_yaxes(title="time of a step (ms)", rangemode="tozero")
+        figure.update_yaxes(title=COMPARED[axis], rangemode="tozero")
     return dressed(figure, "")
 
 

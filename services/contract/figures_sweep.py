@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from services.contract.figures import CHOSEN, DEFAULT, LINE, dressed, plotly
+from services.contract.figures import CHOSEN, DEFAULT, LINE, dressed, new_figure
+from services.contract.figures_profile import DASHES, SERIES
 from services.contract.scorecard import FrontPointModel, ScorecardModel
 from services.contract.trial import TrialModel
 
@@ -38,7 +39,7 @@ def value_of(card: ScorecardModel | FrontPointModel | None, axis: str) -> float 
 
 def history_figure(trials: Sequence[TrialModel], axis: str, bound: float | None = None) -> Figure:
     """The objective of every trial, the best so far as a line, and the exact bound that none can beat."""
-    figure = plotly().Figure()
+    figure = new_figure()
     for state in SYMBOLS:
         own = [(t.number, value_of(t.scorecard, axis)) for t in trials if t.state == state]
         shown = [(number, value) for number, value in own if value is not None]
@@ -51,13 +52,7 @@ def history_figure(trials: Sequence[TrialModel], axis: str, bound: float | None 
                 marker={"color": STATE_COLOURS[state], "symbol": SYMBOLS[state], "size": 8},
                 hovertemplate="trial %{x}: %{y:.3f}<extra>" + state + "</extra>",
             )
-    best, numbers, line = float("inf"), [], []
-    for trial in trials:
-        value = value_of(trial.scorecard, axis) if trial.state == "complete" else None
-        best = best if value is None else min(best, value)
-        if best < float("inf"):
-            numbers.append(trial.number)
-            line.append(best)
+    numbers, line = _best_so_far(trials, axis)
     figure.add_scatter(x=numbers, y=line, mode="lines", name="best so far", line={"color": CHOSEN, "shape": "hv"})
     if bound is not None:
         figure.add_scatter(
@@ -74,10 +69,40 @@ def history_figure(trials: Sequence[TrialModel], axis: str, bound: float | None 
     return dressed(figure, "")
 
 
+def best_so_far_figure(sweeps: Mapping[str, Sequence[TrialModel]], axis: str) -> Figure:
+    """The best objective so far by trial, one line a sweep."""
+    figure = new_figure()
+    for i, (label, trials) in enumerate(sweeps.items()):
+        numbers, line = _best_so_far(trials, axis)
+        figure.add_scatter(
+            x=numbers,
+            y=line,
+            mode="lines",
+            name=label,
+            line={"color": SERIES[i % len(SERIES)], "dash": DASHES[i % len(DASHES)], "shape": "hv"},
+            hovertemplate="trial %{x}: %{y:.3f}<extra>" + label + "</extra>",
+        )
+    figure.update_xaxes(title="trial", rangemode="tozero")
+    figure.update_yaxes(title=f"best {AXES[axis]}")
+    return dressed(figure, "")
+
+
+def _best_so_far(trials: Sequence[TrialModel], axis: str) -> tuple[list[int], list[float]]:
+    """(trial numbers, least value up to each) from the first feasible trial on."""
+    best, numbers, line = float("inf"), [], []
+    for trial in trials:
+        value = value_of(trial.scorecard, axis) if trial.state == "complete" else None
+        best = best if value is None else min(best, value)
+        if best < float("inf"):
+            numbers.append(trial.number)
+            line.append(best)
+    return numbers, line
+
+
 def importance_figure(shares: Mapping[str, float]) -> Figure:
     """Share of every parameter in what moved the objective."""
     ranked = sorted(shares.items(), key=lambda item: item[1])
-    figure = plotly().Figure()
+    figure = new_figure()
     figure.add_bar(
         x=[share for _, share in ranked],
         y=[PARAMS.get(name, name) for name, _ in ranked],
@@ -102,7 +127,7 @@ def parallel_figure(trials: Sequence[TrialModel], axis: str) -> Figure:
         column = [value_of(t.scorecard, figure_axis) for t in shown]
         if all(value is not None for value in column):
             dimensions.append({"label": AXES[figure_axis], "values": column})
-    figure = plotly().Figure()
+    figure = new_figure()
     figure.add_parcoords(
         line={"color": values, "colorscale": "Cividis", "showscale": True, "colorbar": {"thickness": 12}},
         dimensions=dimensions,
@@ -117,7 +142,7 @@ def timeline_figure(trials: Sequence[TrialModel]) -> Figure:
     """When every trial was recorded, seconds after the first one."""
     timed = [trial for trial in trials if trial.recorded_at is not None]
     start = min((t.recorded_at for t in timed if t.recorded_at), default=None)
-    figure = plotly().Figure()
+    figure = new_figure()
     for state in SYMBOLS:
         own = [t for t in timed if t.state == state]
         if own and start is not None:
@@ -156,7 +181,7 @@ def pareto_figure(groups: Mapping[str, Sequence[tuple[float, float, str]]], x: s
         "engine default": ("#7f7f7f", "x"),
         "chosen": (CHOSEN, "star"),
     }
-    figure = plotly().Figure()
+    figure = new_figure()
     for name, points in groups.items():
         if points:
             colour, symbol = looks.get(name, (LINE, "circle"))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from services.contract.plain import Answer, plain
+from tuner.confidence import Confidence
 from tuner.cost_profile import CostProfile, FamilyCost
+from tuner.profile_file import parse_profile
 from workloads.histogram import Unit
 
 
@@ -82,6 +86,16 @@ class ProfileModel(ProfileSummary):
     """One profile with its file: `document` is what `captune profile show --json` prints and an import takes."""
 
     document: dict[str, Any]
+
+
+def doubtful_sizes(document: Mapping[str, Any], family: str) -> frozenset[int]:
+    """Sizes that read faster than a smaller one by no more than noise, so that solving does not count them as faster.
+
+    Args:
+        document: as `ProfileModel.document`.
+    """
+    cost = parse_profile(json.dumps(document)).families[family]
+    return frozenset(int(size) for size in cost.sizes[Confidence.of(cost).lifted])
 
 
 class ProfilesModel(Answer):

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contract.figures import MOST_BARS, histogram_figure
+from services.contract.figures_ladders import Rung, ladder_figure
 from services.contract.figures_profile import Curve, capture_figure, compare_curves_figure, curve_figure
 from services.contract.figures_sweep import dominated, history_figure, pareto_figure, timeline_figure
 from services.contract.figures_workload import arrivals_figure, heat_map_figure, lengths_figure
+from services.contract.profile import doubtful_sizes
 from services.contract.shape import BinnedModel, HeatMapModel
 from services.contract.trial import TrialModel
 from tests.stores import cost_profile, request_trace
@@ -44,7 +46,7 @@ def test_one_large_price_does_not_flatten_the_others() -> None:
     uneven = tuple({"size": size, "step_ms": 1.0, "memory_mib": 2.0 if size < 9 else 500.0} for size in range(1, 10))
     assert capture_figure(Curve("x", "requests", uneven), "memory_mib", "MiB").layout.yaxis.type == "log"
     assert capture_figure(curve(), "memory_mib", "MiB").layout.yaxis.type is None
-    assert len(compare_curves_figure([curve(), curve()], per_row=True).data) == 2
+    assert len(compare_curves_figure([curve(), curve()], "row_ms").data) == 2
 
 
 @given(points)
@@ -95,3 +97,25 @@ def test_a_workload_over_time_is_drawn_from_bins() -> None:
     heat = HeatMap(np.linspace(0, 7200, 4), np.array([1.0, 5.0, 9.0]), np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 4.0]]))
     drawn = heat_map_figure(HeatMapModel.from_domain(heat), "requests").data[0]
     assert [list(row) for row in drawn.z] == [[1.0, 2.0, None], [None, 3.0, 4.0]] and list(drawn.y) == [2.5, 6.5]
+
+
+def test_an_inversion_within_noise_is_hollow() -> None:
+    found = curve()
+    doubtful = {found.sizes[i + 1] for i in found.inversions[:2]}
+    figure = curve_figure(found, doubtful=doubtful)
+    marks = {trace.name.partition(" (")[0]: trace for trace in figure.data if trace.mode == "markers"}
+    assert len(marks["within noise"].x) == 2 and marks["within noise"].marker.symbol == "triangle-down-open"
+    assert len(marks["inversions"].x) == len(found.inversions) - 2
+
+
+def test_lists_are_drawn_fastest_on_top_with_the_band_in_which_a_difference_is_noise() -> None:
+    rungs = [Rung("a", 9.0, 8), Rung("default", 10.0, 51, 10.5, "default"), Rung("b", 8.0, 4, None, "tuned")]
+    figure = ladder_figure(rungs, 0.02)
+    assert tuple(figure.layout.yaxis.categoryarray) == ("default", "a", "b")
+    band = figure.layout.shapes[0]
+    assert (band.x0, band.x1) == (9.8, 10.2)
+    assert [tuple(trace.x) for trace in figure.data if trace.name == "on traffic kept out"] == [(10.5,)]
+
+
+def test_doubtful_sizes_are_those_that_solving_lifts() -> None:
+    assert doubtful_sizes(json.loads(dump_profile(cost_profile())), "decode_full") <= set(curve().sizes)

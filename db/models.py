@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, column_property, mapped_column
 
 from db.base import PREFIX, Base, JsonColumn, UtcDateTime
 
@@ -151,6 +151,9 @@ class TokenRow(ListedRow):
     """Access to the API; the token itself is not kept, only the SHA-256 of it."""
 
     __tablename__ = PREFIX + "tokens"
+    # Picked out by the database, for those who need no more of a large document.
+    lists: Mapped[dict[str, Any]] = column_property(document["lists"], deferred=True)
+
     __table_args__ = (
         _one_of("scope", "read", "write", "admin"),
         CheckConstraint("length(digest) = 64", name="digest"),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from workloads.traces.records import Kind
 
@@ -147,6 +147,25 @@ class StoredRecommendation:
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
+    @property
+    def lists(self) -> Mapping[str, Sequence[int]]:
+        """The chosen lists by name."""
+        return cast(Mapping[str, Sequence[int]], self.document["lists"])
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationHead:
+    """A recommendation without its document, but for the lists in it."""
+
+    id: str
+    sweep_id: str | None
+    engine: str
+    options: Mapping[str, str]
+    verdict: str
+    lists: Mapping[str, Sequence[int]]
+    digest: str
+    created_at: datetime
+
     """A token without the token."""
 
     id: str

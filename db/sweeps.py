@@ -18,6 +18,19 @@ from db.records import ENDED, JobKind, Key, NewMeasurement, NewSweep, StoredSwee
 from db.session import Transactions
 from workloads.errors import Conflict, NotFound
 
+_CHANGING = (
+    SweepRow.state,
+    SweepRow.fence,
+    SweepRow.attempts,
+    SweepRow.progress_done,
+    SweepRow.progress_phase,
+    SweepRow.not_before,
+    SweepRow.started_at,
+    SweepRow.finished_at,
+    SweepRow.trace_id,
+)
+"""Every other column that is shown is set at the start, or together with one of these."""
+
 
 class QueueFull(Conflict):
     """An owner has more jobs waiting than one may have."""
@@ -73,8 +86,23 @@ class SweepStore:
         with self._db.read() as session:
             row = session.get(SweepRow, sweep_id)
             if row is None or kind not in (None, row.kind):
-                raise NotFound(f"there is no {'measurement' if kind == 'measure' else 'sweep'} '{sweep_id}'")
+                raise _missing(sweep_id, kind)
             return record_of(StoredSweep, row)
+
+    def revision(self, sweep_id: str, kind: JobKind | None = None) -> str:
+        """What changes whenever the job does, for the price of a few short columns.
+
+        Raises:
+            NotFound: no such sweep.
+        """
+        query = select(*_CHANGING).where(SweepRow.id == sweep_id)
+        if kind is not None:
+            query = query.where(SweepRow.kind == kind)
+        with self._db.read() as session:
+            row = session.execute(query).first()
+            if row is None:
+                raise _missing(sweep_id, kind)
+            return "|".join(map(str, row))
 
     def page(
         self,
@@ -142,11 +170,27 @@ class SweepStore:
             rows = session.scalars(query.order_by(TrialRow.number).limit(limit))
             return [record_of(StoredTrial, row) for row in rows]
 
+    def recorded(self, sweep_id: str) -> int:
+        """How many trials are recorded; they are never changed, so this is their revision.
+
+        Raises:
+            NotFound: no such sweep.
+        """
+        with self._db.read() as session:
+            done = session.scalar(select(SweepRow.progress_done).where(SweepRow.id == sweep_id))
+            if done is None:
+                raise _missing(sweep_id, None)
+            return done
+
     def counts(self) -> dict[str, int]:
         """Sweeps by state, for metrics."""
         with self._db.read() as session:
             rows = session.execute(select(SweepRow.state, func.count()).group_by(SweepRow.state)).all()
             return {state: int(count) for state, count in rows}
+
+
+def _missing(sweep_id: str, kind: JobKind | None) -> NotFound:
+    return NotFound(f"there is no {'measurement' if kind == 'measure' else 'sweep'} '{sweep_id}'")
 
 
 def end(row: SweepRow, state: SweepState) -> None:

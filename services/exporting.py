@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.records import StoredRecommendation
+from db.records import RecommendationHead, StoredRecommendation
 from services.contract.export import ExportModel
 from tuner.engines.base import Provenance
 from tuner.engines.registry import engine as find_engine
 
 
 def export_recommendation(
-    stored: StoredRecommendation, engine: str | None = None, options: Mapping[str, str] | None = None
+    stored: StoredRecommendation | RecommendationHead,
+    engine: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> ExportModel:
     """The configuration for `engine`, the one tuned for by default.
 
@@ -23,7 +25,7 @@ def export_recommendation(
     chosen = find_engine(engine or stored.engine)
     same_engine = chosen.name == stored.engine.partition("@")[0]
     raw = {**(stored.options if same_engine else {}), **(options or {})}
-    lists = {name: tuple(sizes) for name, sizes in stored.document["lists"].items()}
+    lists = {name: tuple(sizes) for name, sizes in stored.lists.items()}
     if not same_engine:
         lists = {chosen.list_names[0]: next(iter(lists.values()))}
     provenance = Provenance(stored.id, stored.digest, stored.created_at.isoformat(timespec="seconds"))

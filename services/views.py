@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from db.records import StoredProfile, StoredRecommendation, StoredSchedule, StoredSweep, StoredTrace, StoredTrial
+from db.records import (
+    RecommendationHead,
+    StoredProfile,
+    StoredRecommendation,
+    StoredSchedule,
+    StoredSweep,
+    StoredTrace,
+    StoredTrial,
+)
 from services.contract.error import ErrorModel
 from services.contract.measurement import MeasurementModel
 from services.contract.plain import plain
@@ -16,6 +24,7 @@ from services.contract.trace import TraceModel
 from services.contract.trial import TrialModel
 from tuner.profile_file import parse_profile
 
+from tuner.recommendation import Verdict
 
 def trace_view(stored: StoredTrace, summary: dict[str, Any] | None = None) -> TraceModel:
     """A stored trace; `summary` needs its columns and is left out of lists."""
@@ -103,15 +112,15 @@ def schedule_view(stored: StoredSchedule) -> ScheduleModel:
     )
 
 
-def recommendation_summary(stored: StoredRecommendation) -> RecommendationSummary:
+def recommendation_summary(stored: RecommendationHead) -> RecommendationSummary:
     """A recommendation as lists show it."""
     return RecommendationSummary(
         id=stored.id,
         sweep_id=stored.sweep_id,
         created_at=stored.created_at,
         engine=stored.engine,
-        verdict=stored.document.get("verdict", stored.verdict),
-        lists=stored.document["lists"],
+        verdict=cast(Verdict, stored.verdict),
+        lists={name: tuple(sizes) for name, sizes in stored.lists.items()},
     )
 
 

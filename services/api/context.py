@@ -10,6 +10,7 @@ from fastapi import Depends, Query, Request
 from pydantic import Field
 
 from db.store import Store
+from services.api.rendered import Rendered
 from services.contract.plain import Request as ContractRequest
 from services.settings import Settings
 
@@ -25,6 +26,7 @@ class Context:
         self.store = store
         self.answers: Counter[str] = Counter()
         self.streams = 0
+        self.rendered = Rendered()
         self._reads: CapacityLimiter | None = None
 
     @property

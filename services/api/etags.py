@@ -7,12 +7,14 @@ import hashlib
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from services.api.rendered import known_tags
+
 PREFIX = "/api/"
 
 
 class ETags:
     """ASGI middleware: a JSON or text answer to a GET carries the digest of its body; `If-None-Match` with that
-    digest is answered by 304. Event streams pass through as they come."""
+    digest is answered by 304. Event streams, and answers that a route has tagged itself, pass through as they come."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -27,7 +29,7 @@ class ETags:
 class _Tagging:
     def __init__(self, send: Send, known: str) -> None:
         self._send = send
-        self._known = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+        self._known = known_tags(known)
         self._start: Message | None = None
         self._body = bytearray()
 
@@ -56,5 +58,6 @@ class _Tagging:
 
 
 def _taggable(start: Message) -> bool:
-    kind = Headers(raw=start["headers"]).get("content-type", "")
-    return start["status"] == 200 and not kind.startswith("text/event-stream")
+    headers = Headers(raw=start["headers"])
+    streams = headers.get("content-type", "").startswith("text/event-stream")
+    return start["status"] == 200 and not streams and "etag" not in headers

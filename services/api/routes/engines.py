@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
 
+from services.api.context import InContext
 from services.contract.engine import EngineModel, EnginesModel
 from services.contract.lint import LintModel, LintRequest
 from tuner.engines.registry import ENGINE_NAMES
@@ -13,9 +16,13 @@ from workloads.errors import BadUsage
 router = APIRouter(tags=["engines"])
 
 
-@router.get("/engines")
-def list_engines() -> EnginesModel:
+@router.get("/engines", response_model=EnginesModel)
+def list_engines(context: InContext, request: Request) -> Response:
     """Every engine at the newest version whose rules are known."""
+    return context.rendered.answer(request, ("engines",), _engines)
+
+
+def _engines() -> EnginesModel:
     return EnginesModel(items=tuple(EngineModel.from_domain(find_engine(name)) for name in ENGINE_NAMES))
 
 

@@ -96,12 +96,12 @@ async def _events(store: Store, sweep_id: str, after: int) -> AsyncIterator[str]
 
 def _look(store: Store, sweep_id: str, after: int) -> tuple[SweepModel, list[str], int]:
     stored = store.sweeps.get(sweep_id)  # before its trials: what ended has no trials to come
-    result = store.recommendations.of_sweep(sweep_id) if stored.state == "complete" else None
+    results = store.recommendations.ids_of([sweep_id])
     texts = []
     while trials := store.sweeps.trials(sweep_id, after):
         after = trials[-1].number
         texts += [_event("trial", trial_view(trial).model_dump_json(), trial.number) for trial in trials]
-    return sweep_view(stored, None if result is None else result.id), texts, after
+    return sweep_view(stored, results.get(sweep_id)), texts, after
 
 
 def _event(kind: str, data: str, number: int | None = None) -> str:

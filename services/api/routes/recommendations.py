@@ -6,20 +6,22 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
 from pydantic import Field
-from starlette.responses import PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
-from services.api.context import InPage, InStore
+from services.api.context import InContext, InPage, InStore
 from services.api.workload import raw_options
 from services.contract.export import ExportModel
-from services.contract.plain import Request
+from services.contract.plain import Request as ContractRequest
 from services.contract.recommendation import RecommendationModel, RecommendationsModel
 from services.exporting import export_recommendation
 from services.views import recommendation_summary, recommendation_view
+from tuner.engines.registry import engine as find_engine
 
 router = APIRouter(prefix="/recommendations", tags=["recommendations"])
 
 
-class ExportQuery(Request):
+class ExportQuery(ContractRequest):
     """`engine` defaults to the one tuned for, `set` repeats KEY=VALUE on top of the options tuned with;
     `format=text` answers with the configuration alone, as a download."""
 
@@ -36,10 +38,15 @@ def list_recommendations(store: InStore, page: InPage) -> RecommendationsModel:
     return RecommendationsModel(items=items, next_after=found.next_after)
 
 
-@router.get("/{recommendation_id}")
-def show(store: InStore, recommendation_id: str) -> RecommendationModel:
+@router.get("/{recommendation_id}", response_model=RecommendationModel)
+def show(context: InContext, request: Request, recommendation_id: str) -> Response:
     """One recommendation with its evidence."""
-    return recommendation_view(store.recommendations.get(recommendation_id))
+    head = context.store.recommendations.head(recommendation_id)
+    return context.rendered.answer(
+        request,
+        ("recommendation", head.id, head.digest, head.sweep_id),
+        lambda: recommendation_view(context.store.recommendations.get(recommendation_id)),
+    )
 
 
 @router.get(
@@ -48,16 +55,25 @@ def show(store: InStore, recommendation_id: str) -> RecommendationModel:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def export(
-    store: InStore,
+    context: InContext,
+    request: Request,
     recommendation_id: str,
     query: Annotated[ExportQuery, Query()],
     accept: Annotated[str, Header()] = "application/json",
-) -> ExportModel | Response:
+) -> Response:
     """Paste-ready configuration; as text with `format=text` or `Accept: text/plain`."""
-    stored = store.recommendations.get(recommendation_id)
-    model = export_recommendation(stored, query.engine, raw_options(query.set))
-    wants_text = query.format == "text" or (query.format is None and accept.startswith("text/plain"))
-    if not wants_text:
-        return model
-    name = f"captune-{recommendation_id}-{model.engine.partition('@')[0]}.txt"
-    return PlainTextResponse(model.text, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    head = context.store.recommendations.head(recommendation_id)
+    as_text = query.format == "text" or (query.format is None and accept.startswith("text/plain"))
+    chosen = find_engine(query.engine or head.engine)
+
+    def render() -> ExportModel | str:
+        model = export_recommendation(head, chosen.spec, raw_options(query.set))
+        return model.text if as_text else model
+
+    name = f"captune-{recommendation_id}-{chosen.name}.txt"
+    return context.rendered.answer(
+        request,
+        ("export", head.id, head.digest, chosen.spec, *query.set, as_text),
+        render,
+        {"Content-Disposition": f'attachment; filename="{name}"'} if as_text else None,
+    )

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from db.records import Key, StoredSweep
 from db.store import Store
 from services.api.context import Context, InContext, InOwner, InStore, PageQuery
 from services.api.keys import IdempotencyKey, key_of, mark
-from services.contract.plain import Request
+from services.contract.plain import Request as ContractRequest
 from services.contract.sweep import SweepClone, SweepCreate, SweepModel, SweepsModel, SweepState
 from services.contract.trial import TrialsModel
 from services.sweeps.asking import cloned, new_sweep
@@ -28,7 +29,7 @@ class SweepsQuery(PageQuery):
     trace_id: Annotated[str, Field(max_length=100)] | None = None
 
 
-class TrialsQuery(Request):
+class TrialsQuery(ContractRequest):
     """Trials with a number above `after`."""
 
     after: Annotated[int, Field(ge=-1, le=2**31 - 1)] = -1
@@ -55,18 +56,30 @@ def _queued(context: Context, owner: str | None, response: Response, sweep: Swee
 def list_sweeps(store: InStore, query: Annotated[SweepsQuery, Query()]) -> SweepsModel:
     """Sweeps, newest first."""
     page = store.sweeps.page(query.limit, query.after, state=query.state, trace_id=query.trace_id)
-    return SweepsModel(items=tuple(_view(store, sweep) for sweep in page.items), next_after=page.next_after)
+    results = store.recommendations.ids_of([sweep.id for sweep in page.items])
+    items = tuple(sweep_view(sweep, results.get(sweep.id)) for sweep in page.items)
+    return SweepsModel(items=items, next_after=page.next_after)
 
 
-@router.get("/{sweep_id}")
-def show(store: InStore, sweep_id: str) -> SweepModel:
+@router.get("/{sweep_id}", response_model=SweepModel)
+def show(context: InContext, request: Request, sweep_id: str) -> Response:
     """One sweep as it stands."""
-    return _view(store, store.sweeps.get(sweep_id, "tune"))
+    store = context.store
+    revision = store.sweeps.revision(sweep_id, "tune")
+    return context.rendered.answer(
+        request, ("sweep", sweep_id, revision), lambda: _view(store, store.sweeps.get(sweep_id, "tune"))
+    )
 
 
-@router.get("/{sweep_id}/trials")
-def trials(store: InStore, sweep_id: str, query: Annotated[TrialsQuery, Query()]) -> TrialsModel:
+@router.get("/{sweep_id}/trials", response_model=TrialsModel)
+def trials(context: InContext, request: Request, sweep_id: str, query: Annotated[TrialsQuery, Query()]) -> Response:
     """Recorded trials; poll with the `next_after` of the answer before."""
+    recorded = context.store.sweeps.recorded(sweep_id)
+    parts = ("trials", sweep_id, query.after, query.limit, recorded)
+    return context.rendered.answer(request, parts, lambda: _trials(context.store, sweep_id, query))
+
+
+def _trials(store: Store, sweep_id: str, query: TrialsQuery) -> TrialsModel:
     found = store.sweeps.trials(sweep_id, query.after, query.limit)
     after = found[-1].number if found else query.after
     return TrialsModel(items=tuple(trial_view(trial) for trial in found), next_after=after)
@@ -102,5 +115,4 @@ def clone(
 
 
 def _view(store: Store, sweep: StoredSweep) -> SweepModel:
-    found = store.recommendations.of_sweep(sweep.id) if sweep.state == "complete" else None
-    return sweep_view(sweep, None if found is None else found.id)
+    return sweep_view(sweep, store.recommendations.ids_of([sweep.id]).get(sweep.id))

@@ -75,7 +75,8 @@ serve: $(VENV)/.all  ## API, runner and dashboard on this machine
 benchmark: $(VENV)/.all  ## timings as ratios within one run
 	$(BIN)/python benchmarks/solve.py
 	$(BIN)/python benchmarks/simulate.py
-	$(BIN)/python benchmarks/read_trace.py
+	$(BIN)/python benchmarks/read_trace.py csv
+	$(BIN)/python benchmarks/read_trace.py log
 
 clean:
 	rm -rf $(VENV)

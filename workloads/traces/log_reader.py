@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ from workloads.traces.json_table import JsonTable
 from workloads.traces.log_lines import candidate_lines, pieces, since_first
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.observer import Observer
+from workloads.traces.prefetch import mapped_ahead
 from workloads.traces.records import EngineObservation, ReadResult, StepTrace
 from workloads.traces.source import Source
 from workloads.traces.step_rows import CHUNK_ROWS, STEP_ROW, Gathered, Tally, busiest_engine
@@ -24,6 +25,8 @@ from workloads.traces.step_rows import CHUNK_ROWS, STEP_ROW, Gathered, Tally, bu
 UNREADABLE = "unreadable line"
 USUAL_FROM_BYTES = 64 << 20
 """How far into a log the quick way begins: compiling it costs seconds where it was never used before."""
+THREADS = 2
+"""Pieces of a log that are parsed at a time; what follows is one thread's work, which more would not hasten."""
 
 __all__ = ["STEP_ROW", "UNREADABLE", "Evidence", "LogReader"]
 
@@ -105,29 +108,35 @@ class LogReader(Reader):
         )
 
     def _chunks(self, source: Source, observer: Observer) -> Iterator[pl.DataFrame]:
+        def parsed(piece: tuple[int, int, bytes]) -> tuple[pl.DataFrame, pl.DataFrame]:
+            done, first_line, data = piece
+            return self._rows(data, first_line, observer.needles, usual=done > USUAL_FROM_BYTES)
+
         parts: list[pl.DataFrame] = []
-        waiting = done = 0
-        for first_line, data in pieces(source):
-            parts.append(self._rows(data, first_line, observer, usual=done > USUAL_FROM_BYTES))
-            waiting += parts[-1].height
-            done += len(data)
+        waiting = 0
+        for told, rows in mapped_ahead(parsed, _measured(pieces(source)), THREADS):
+            observer.see(told)
+            parts.append(rows)
+            waiting += rows.height
             if waiting >= CHUNK_ROWS:
                 yield pl.concat(parts)
                 parts, waiting = [], 0
         if waiting:
             yield pl.concat(part for part in parts if part.height)
 
-    def _rows(self, data: bytes, first_line: int, observer: Observer, *, usual: bool) -> pl.DataFrame:
+    def _rows(
+        self, data: bytes, first_line: int, needles: Sequence[str], *, usual: bool
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """(lines that may tell of the engine, rows of the steps) of whole lines."""
         quick = self.usual_rows(data, first_line) if usual else None
-        needles = [marker.decode() for marker in self.markers]
+        markers = [marker.decode() for marker in self.markers]
         rest, numbers = (data, first_line) if quick is None else quick[1:]
-        lines = candidate_lines(rest, numbers, [*needles, *observer.needles])
-        steps = pl.col("text").str.contains_any(needles)
-        observer.see(lines.filter(~steps))
-        rows = self.extract(lines.filter(steps))
+        lines = candidate_lines(rest, numbers, [*markers, *needles])
+        steps = pl.col("text").str.contains_any(markers)
+        rows, told = self.extract(lines.filter(steps)), lines.filter(~steps)
         if quick is None:
-            return rows
-        return pl.concat([quick[0], rows]).sort("line") if rows.height else quick[0]
+            return told, rows
+        return told, pl.concat([quick[0], rows]).sort("line") if rows.height else quick[0]
 
     def _found(self, probe: Probe) -> bool:
         return any(marker in probe.found_markers for marker in self.markers)
@@ -137,6 +146,14 @@ class LogReader(Reader):
 
     def _trace(self, rows: pl.DataFrame, found: Evidence) -> StepTrace:
         return step_trace(rows, found, self.families, self.units)
+
+
+def _measured(parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """Each piece with the bytes that stand before it."""
+    done = 0
+    for first_line, data in parts:
+        yield done, first_line, data
+        done += len(data)
 
 
 def step_trace(rows: pl.DataFrame, found: Evidence, families: tuple[str, ...], units: tuple[Unit, ...]) -> StepTrace:

@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 # Columns of the integer and float results.
 DECODE, SIZE, ITERATION, QUEUED, TP, PP, DP, GRAPH, LINE = range(9)
 TIME_S, KV, ACCEPT, RATE = range(4)
-_DAYS_BEFORE = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334], dtype=np.int64)
+_DAYS_BEFORE = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365], dtype=np.int64)
 # Keys whose values count, as `key: `; an index into this tuple is what `_key_at` answers.
 _KEYS = (
     *(b"#running-req: ", b"#token: ", b"#full token: ", b"#new-token: ", b"#queue-req: ", b"accept len: "),
@@ -27,6 +27,8 @@ _KEYS = (
 )
 _KEY_BYTES = np.frombuffer(b"".join(_KEYS), dtype=np.uint8)
 _KEY_START = np.cumsum([0, *(len(key) for key in _KEYS)]).astype(np.int64)
+_MAY_BEGIN_KEY = np.zeros(256, dtype=np.bool_)
+_MAY_BEGIN_KEY[[key[0] for key in _KEYS]] = True
 _DECODE_HEAD = np.frombuffer(b"Decode batch", dtype=np.uint8)
 _PREFILL_HEAD = np.frombuffer(b"Prefill batch", dtype=np.uint8)
 _NEW_SEQ = np.frombuffer(b"#new-seq: ", dtype=np.uint8)
@@ -43,13 +45,13 @@ def _starts(data: Any, at: int, end: int, word: Any) -> bool:
 
 
 @compiled
-def _key_at(data: Any, at: int, end: int, keys: Any, starts: Any) -> int:
-    for key in range(len(starts) - 1):
-        length = starts[key + 1] - starts[key]
-        if at + length <= end and data[at] == keys[starts[key]]:
+def _key_at(data: Any, at: int, end: int) -> int:
+    for key in range(len(_KEY_START) - 1):
+        start, length = _KEY_START[key], _KEY_START[key + 1] - _KEY_START[key]
+        if at + length <= end and data[at] == _KEY_BYTES[start]:
             same = True
             for i in range(1, length):
-                if data[at + i] != keys[starts[key] + i]:
+                if data[at + i] != _KEY_BYTES[start + i]:
                     same = False
                     break
             if same:
@@ -93,21 +95,24 @@ def _pair(data: Any, at: int) -> int:
 
 
 @compiled
-def _clock(data: Any, at: int, days_before: Any) -> float:
-    """Seconds since 1970 of `YYYY-MM-DD HH:MM:SS`; negative where it is none, or past the 28th of a month: those days
-    are left to a real calendar."""
+def _clock(data: Any, at: int) -> float:
+    """Seconds since 1970 of `YYYY-MM-DD HH:MM:SS`; negative where it is none."""
     if data[at + 4] != 45 or data[at + 7] != 45 or data[at + 10] != 32 or data[at + 13] != 58 or data[at + 16] != 58:
         return -1.0
     year, month, day = _pair(data, at) * 100 + _pair(data, at + 2), _pair(data, at + 5), _pair(data, at + 8)
     hour, minute, second = _pair(data, at + 11), _pair(data, at + 14), _pair(data, at + 17)
-    if year < 1970 or month < 1 or month > 12 or day < 1 or day > 28:
+    if year < 1970 or month < 1 or month > 12 or hour < 0 or hour > 23:
         return -1.0
-    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
+    if minute < 0 or minute > 59 or second < 0 or second > 59:
+        return -1.0
+    leap = 1 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 0
+    first = _DAYS_BEFORE[month - 1]
+    if day < 1 or day > _DAYS_BEFORE[month] - first + (leap if month == 2 else 0):
         return -1.0
     before = year - 1
-    days = (year - 1970) * 365 + before // 4 - before // 100 + before // 400 - 477 + days_before[month - 1] + day - 1
-    if month > 2 and (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)):
-        days += 1
+    days = (year - 1970) * 365 + before // 4 - before // 100 + before // 400 - 477 + first + day - 1
+    if month > 2:
+        days += leap
     return float(days * 86400 + hour * 3600 + minute * 60 + second)
 
 
@@ -168,7 +173,7 @@ def _value(data: Any, key: int, at: int, end: int, whole: Any, real: Any, row: i
 
 
 @compiled
-def _skip(data: Any, at: int, end: int, keys: Any, starts: Any) -> int:
+def _skip(data: Any, at: int, end: int) -> int:
     """The comma that ends an item without a key that counts; -1 where the item may be two that were torn together."""
     i, colons = at, 0
     while i < end and data[i] != 44:
@@ -179,20 +184,18 @@ def _skip(data: Any, at: int, end: int, keys: Any, starts: Any) -> int:
             colons += 1
             if colons > 1 or i + 1 >= end or data[i + 1] != 32:
                 return -1
-        if _key_at(data, i, end, keys, starts) >= 0:
+        if _MAY_BEGIN_KEY[byte] and _key_at(data, i, end) >= 0:
             return -1
         i += 1
     return i
 
 
 @compiled
-def _line(
-    data: Any, at: int, end: int, keys: Any, starts: Any, days_before: Any, heads: Any, whole: Any, real: Any, row: int
-) -> bool:
+def _line(data: Any, at: int, end: int, whole: Any, real: Any, row: int) -> bool:
     """Parse one line that starts with a bracket; False where it is of another shape."""
     if end - at < 40 or data[at] != 91:
         return False
-    time_s = _clock(data, at + 1, days_before)
+    time_s = _clock(data, at + 1)
     if time_s < 0:
         return False
     real[row, TIME_S] = time_s
@@ -200,12 +203,12 @@ def _line(
     if i < 0 or i >= end or data[i] != 32:
         return False
     i += 1
-    if _starts(data, i, end, heads[0]):
+    if _starts(data, i, end, _DECODE_HEAD):
         whole[row, DECODE] = 1
-        i += len(heads[0])
-    elif _starts(data, i, end, heads[1]):
+        i += len(_DECODE_HEAD)
+    elif _starts(data, i, end, _PREFILL_HEAD):
         whole[row, DECODE] = 0
-        i += len(heads[1])
+        i += len(_PREFILL_HEAD)
     else:
         return False
     if i + 1 < end and data[i] == 32 and data[i + 1] == 91:
@@ -218,15 +221,15 @@ def _line(
         return False
     i += 2
     if whole[row, DECODE] == 0:
-        if not _starts(data, i, end, heads[2]):
+        if not _starts(data, i, end, _NEW_SEQ):
             return False
-        _, after = _digits(data, i + len(heads[2]), end, 9)
+        _, after = _digits(data, i + len(_NEW_SEQ), end, 9)
         if after + 2 >= end or data[after] != 44 or data[after + 1] != 32:
             return False
         i = after + 2
     first, seen = True, 0
     while i < end:
-        key = _key_at(data, i, end, keys, starts)
+        key = _key_at(data, i, end)
         if first and key != (0 if whole[row, DECODE] == 1 else 3):
             return False
         first = False
@@ -235,10 +238,10 @@ def _line(
             if seen >> group & 1:
                 return False  # said twice: let the patterns decide
             seen |= 1 << group
-            i = _value(data, key, i + starts[key + 1] - starts[key], end, whole, real, row)
+            i = _value(data, key, i + _KEY_START[key + 1] - _KEY_START[key], end, whole, real, row)
             if i < 0 or (i < end and data[i] != 44):
                 return False
-        i = _skip(data, i, end, keys, starts)
+        i = _skip(data, i, end)
         if i < 0:
             return False
         i += 1
@@ -248,7 +251,7 @@ def _line(
 
 
 @compiled
-def parse(data: Any, first_line: int, most: int, keys: Any, starts: Any, days_before: Any, heads: Any) -> Any:
+def parse(data: Any, first_line: int, most: int) -> Any:
     """Whole lines -> (integers [rows, 9], floats [rows, 4], bytes of all other lines, their line numbers)."""
     whole = np.full((most, 9), -1, dtype=np.int64)
     real = np.full((most, 4), np.nan)
@@ -260,7 +263,7 @@ def parse(data: Any, first_line: int, most: int, keys: Any, starts: Any, days_be
         while data[end] != 10:
             end += 1
         stop = end - 1 if end > at and data[end - 1] == 13 else end
-        if _line(data, at, stop, keys, starts, days_before, heads, whole, real, rows):
+        if _line(data, at, stop, whole, real, rows):
             whole[rows, LINE] = line
             rows += 1
         else:
@@ -285,13 +288,5 @@ def quick_rows(data: bytes, first_line: int) -> tuple[NDArray[np.int64], NDArray
         int64 [rows, 9] and float64 [rows, 4] in the columns named above (-1 and nan where a line does not say), the
         lines of another shape as they stand, and their 1-based numbers.
     """
-    whole, real, rest, numbers = parse(
-        np.frombuffer(data, dtype=np.uint8),
-        first_line,
-        data.count(b"\n") + 1,
-        _KEY_BYTES,
-        _KEY_START,
-        _DAYS_BEFORE,
-        (_DECODE_HEAD, _PREFILL_HEAD, _NEW_SEQ),
-    )
+    whole, real, rest, numbers = parse(np.frombuffer(data, dtype=np.uint8), first_line, data.count(b"\n") + 1)
     return whole, real, rest.tobytes(), numbers

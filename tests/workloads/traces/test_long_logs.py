@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, timedelta
 
 import numpy as np
 import polars as pl
@@ -51,9 +52,20 @@ def test_the_quick_way_reads_a_line_as_the_patterns_do_or_hands_it_back(texts: l
 def test_the_usual_lines_of_the_current_release_take_the_quick_way() -> None:
     data = "\n".join([decode(1, 8), prefill(2, 77), PREFILL_LINES["0.5.23"], DECODE_LINES["0.5.23"][0], ""]).encode()
     quick, _, numbers = SglangLog().usual_rows(data, 1)
-    # The last two of the 28th and later are read by the patterns, whose calendar is a real one.
-    assert quick["line"].to_list() == [1, 2]
-    assert numbers.tolist() == [3, 4]
+    # The last one has `accept len` inside another key, which only the patterns settle.
+    assert quick["line"].to_list() == [1, 2, 3]
+    assert numbers.tolist() == [4]
+
+
+def test_the_quick_way_has_the_whole_calendar() -> None:
+    days = [date(1970, 1, 1) + timedelta(days=n) for n in range(60_000)]
+    impossible = ["2025-02-29", "2100-02-29", "2025-04-31", "2025-12-32", "2025-00-10", "2025-13-10", "2025-06-00"]
+    line = "[{} 12:30:05] Decode batch, #running-req: 4, #token: 77, token usage: 0.02\n"
+    data = "".join(line.format(day) for day in [*days, *impossible]).encode()
+    quick, _, numbers = SglangLog().usual_rows(data, 1)
+    noon = 12 * 3600 + 30 * 60 + 5
+    assert quick["time_s"].to_list() == [86_400.0 * n + noon for n in range(len(days))]
+    assert numbers.tolist() == [len(days) + 1 + n for n in range(len(impossible))]
 
 
 def test_a_long_log_reads_the_same_by_either_way(read_text: Read, monkeypatch: pytest.MonkeyPatch) -> None:

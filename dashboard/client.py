@@ -15,6 +15,7 @@ from services.contract.engine import EnginesModel
 from services.contract.error import ErrorModel
 from services.contract.export import ExportModel
 from services.contract.histogram import HistogramModel
+from services.contract.kv import KvModel, KvRequest
 from services.contract.lint import LintModel
 from services.contract.load import LoadCurvesModel, LoadRequest
 from services.contract.mapping import MappingModel, MappingRequest
@@ -101,6 +102,9 @@ class Client:
 
     def load_curves(self, request: LoadRequest) -> LoadCurvesModel:
         return _parsed(self._send("POST", "/load-curves", json=request.model_dump(mode="json")), LoadCurvesModel)
+
+    def kv_cache(self, request: KvRequest) -> KvModel:
+        return _parsed(self._send("POST", "/kv-cache", json=request.model_dump(mode="json")), KvModel)
 
     def histogram(self, trace_id: str, query: Mapping[str, Any]) -> HistogramModel:
         return self._get(f"/traces/{trace_id}/histogram", HistogramModel, query)

@@ -18,6 +18,7 @@ from services.api.routes import (
     exports,
     health,
     importances,
+    kv,
     load,
     measurements,
     models,
@@ -50,7 +51,7 @@ def create_app(settings: Settings, store: Store) -> FastAPI:
     app.add_middleware(Guards, max_upload_bytes=settings.max_upload_bytes, answers=context.answers)
     versioned = APIRouter(prefix=PREFIX, responses=problems.RESPONSES)
     tuning = (traces, shapes, profiles, models, measurements, sweeps, events, importances, recommendations)
-    for module in (*tuning, schedules, engines, coverage, load, exports, workers, book):
+    for module in (*tuning, schedules, engines, coverage, load, kv, exports, workers, book):
         versioned.include_router(module.router)
     app.include_router(versioned)
     app.include_router(health.router)

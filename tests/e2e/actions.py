@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,17 @@ import httpx
 from playwright.sync_api import Page, TimeoutError, expect
 
 SWEEP_TIMEOUT_MS = 90_000
+
+
+COUNT_RUNS = """() => {
+  window.startedRuns = 0;
+  window.runCounter ??= new MutationObserver(changes => {
+    for (const change of changes)
+      if (change.target.dataset.testScriptState === 'running') window.startedRuns += 1;
+  });
+  const app = document.querySelector('[data-testid=stApp]');
+  window.runCounter.observe(app, {attributeFilter: ['data-test-script-state']});
+}"""
 
 
 def stored_result(api_url: str) -> dict[str, Any]:
@@ -32,8 +45,18 @@ def open_page(page: Page, url: str, path: str) -> None:
 
 
 def idle(page: Page) -> None:
-    """Streamlit has run the page to its end."""
+    """Streamlit has run the page to its end. After an action this is not enough: its run may not have begun."""
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
+
+
+@contextmanager
+def run_again(page: Page) -> Iterator[None]:
+    """What happens inside makes Streamlit run the page anew; go on when that run has ended."""
+    idle(page)
+    page.evaluate(COUNT_RUNS)
+    yield
+    page.wait_for_function("window.startedRuns > 0")
+    idle(page)
 
 
 def hand_in(page: Page, path: Path) -> None:
@@ -41,22 +64,32 @@ def hand_in(page: Page, path: Path) -> None:
 
 
 def choose(page: Page, label: str, option: str) -> None:
+    """Pick another option of a box than it shows."""
     wanted = page.get_by_role("option", name=re.compile(option)).first
     for _ in range(5):  # a rerun of the page closes an open list
         page.get_by_role("combobox", name=re.compile(rf"\b{label}\b")).click()
         try:
-            wanted.click(timeout=2_000)
+            wanted.wait_for(timeout=2_000)
         except TimeoutError:
             continue
-        break
-    idle(page)
+        with run_again(page):
+            wanted.click()
+        return
+    raise AssertionError(f"{label} offers no {option}")
 
 
 def fill(page: Page, label: str, value: str, key: str = "Enter") -> None:
+    """Type a value that the field does not have yet."""
     box = page.get_by_label(label, exact=True)
     box.fill(value)
-    box.press(key)
-    idle(page)
+    with run_again(page):
+        box.press(key)
+
+
+def press(page: Page, name: str | re.Pattern[str]) -> None:
+    """Click a button that changes this page."""
+    with run_again(page):
+        page.get_by_role("button", name=name).click()
 
 
 def metric(page: Page, label: str, nth: int = 0) -> str:

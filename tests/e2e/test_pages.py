@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.actions import idle, open_page, shot
+from tests.e2e.actions import idle, open_page, run_again, shot
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +66,11 @@ def test_every_control_is_reached_with_the_tab_key(stack, tuned: dict[str, str],
         open_page(looked_at, stack.dashboard_url, link.format(**tuned))
         unreachable = looked_at.evaluate(UNREACHABLE)
         assert not unreachable, f"{name}: {unreachable}"
+    open_page(looked_at, stack.dashboard_url, PAGES["measurements"])
+    looked_at.get_by_role("combobox", name="Compare with").focus()
+    with run_again(looked_at):
+        looked_at.keyboard.press("Backspace")
+    expect(looked_at).not_to_have_url(re.compile("against="))
     open_page(looked_at, stack.dashboard_url, PAGES["tune"].format(**tuned))
     reached = tabbed_names(looked_at, presses=60)
     for wanted in ("Tune", "Trials", "Start tuning"):
@@ -92,10 +98,11 @@ def tabbed_names(page: Page, presses: int) -> list[str]:
     return names
 
 
-# Step and arrow buttons inside fields repeat what the arrow keys do there, and are left out on purpose.
+# Step, arrow and remove buttons inside fields repeat what the arrow keys and the backspace key do there, and are left
+# out on purpose.
 UNREACHABLE = """() => [...document.querySelectorAll(
   '[data-testid=stMain] :is(button, a[href], input, textarea, [role=slider], [role=combobox])')]
   .filter(e => e.offsetParent !== null && e.tabIndex < 0 && !e.disabled && e.type !== 'file')
-  .filter(e => !e.closest('[data-testid=stNumberInput], .modebar, [data-testid=stDataFrame], [data-baseweb=tag]'))
-  .filter(e => !e.closest('[data-testid=stSelectbox] button'))
+  .filter(e => !e.closest('[data-testid=stNumberInput], .modebar, [data-testid=stDataFrame]'))
+  .filter(e => !e.closest(':is([data-testid=stSelectbox], [data-testid=stMultiSelect]) button'))
   .map(e => e.outerHTML.slice(0, 160))"""

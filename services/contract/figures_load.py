@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from services.contract.figures import dressed, plotly
+from services.contract.figures import dressed, new_figure
 from services.contract.figures_profile import DASHES, SERIES
 from services.contract.load import LoadCurvesModel
 
@@ -26,7 +26,7 @@ MARKS = ("circle", "diamond", "square", "triangle-up", "cross")
 
 def load_figure(found: LoadCurvesModel, axis: str) -> Figure:
     """One figure of the report by offered load."""
-    figure = plotly().Figure()
+    figure = new_figure()
     for i, (label, curve) in enumerate(found.curves.items()):
         colour = SERIES[i % len(SERIES)]
         values = [getattr(report, axis) for report in curve.reports]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from services.contract.figures import LINE, dressed, plotly
+from services.contract.figures import LINE, dressed, new_figure
 from services.contract.shape import BinnedModel, HeatMapModel
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def arrivals_figure(arrivals: BinnedModel) -> Figure:
     """Requests per second over the recording."""
     unit_s, unit = time_unit(arrivals.edges[-1])
     width_s = arrivals.edges[1] - arrivals.edges[0]
-    figure = plotly().Figure()
+    figure = new_figure()
     figure.add_scatter(
         x=[edge / unit_s for edge in arrivals.edges[:-1]],
         y=[count / width_s for count in arrivals.counts],
@@ -40,7 +40,7 @@ def arrivals_figure(arrivals: BinnedModel) -> Figure:
 
 def lengths_figure(prompt: BinnedModel, output: BinnedModel) -> Figure:
     """Requests per token count of prompt and output, on one logarithmic axis."""
-    figure = plotly().Figure()
+    figure = new_figure()
     for binned, name, colour, dash in ((prompt, "prompt", LINE, "solid"), (output, "output", "#D55E00", "dash")):
         total = sum(binned.counts) or 1.0
         figure.add_scatter(
@@ -59,7 +59,7 @@ def lengths_figure(prompt: BinnedModel, output: BinnedModel) -> Figure:
 def heat_map_figure(heat: HeatMapModel, unit: str) -> Figure:
     """Steps by time of the recording and size, brighter is more."""
     unit_s, name = time_unit(heat.time_edges_s[-1] - heat.time_edges_s[0])
-    figure = plotly().Figure()
+    figure = new_figure()
     figure.add_heatmap(
         x=[(left + right) / 2 / unit_s for left, right in zip(heat.time_edges_s, heat.time_edges_s[1:], strict=False)],
         y=[(low + high - 1) / 2 for low, high in zip(heat.size_edges, heat.size_edges[1:], strict=False)],

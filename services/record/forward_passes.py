@@ -28,7 +28,7 @@ def subscribe(endpoint: str, recorder: Recorder, stop: Stop) -> None:
         zmq = importlib.import_module("zmq")
     except ImportError:
         raise MissingExtra.of("record", "Recording from a ZMQ socket") from None
-    passes = PassStream(endpoint, recorder)
+    unpacker()  # names the extra before anything is waited for
     context = zmq.Context()
     socket = context.socket(zmq.SUB)
     try:
@@ -36,6 +36,7 @@ def subscribe(endpoint: str, recorder: Recorder, stop: Stop) -> None:
             socket.connect(endpoint)
         except zmq.ZMQError as error:
             raise BadUsage(f"cannot connect to '{endpoint}': {error}", field="--zmq") from None
+        passes = PassStream(endpoint, recorder)
         socket.setsockopt(zmq.SUBSCRIBE, b"")
         while not stop(0.0):
             if socket.poll(WAIT_MS):
@@ -46,14 +47,9 @@ def subscribe(endpoint: str, recorder: Recorder, stop: Stop) -> None:
 
 
 class PassStream:
-    """Multipart messages (topic, 8-byte big-endian number, msgpack) to rows; missing numbers are a gap.
-
-    Raises:
-        MissingExtra: msgpack is not installed.
-    """
+    """Multipart messages (topic, 8-byte big-endian number, msgpack) to rows; missing numbers are a gap."""
 
     def __init__(self, endpoint: str, recorder: Recorder) -> None:
-        unpacker()  # names the extra before anything is waited for
         self._recorder = recorder
         self._last: int | None = None
         self._last_s = time.time()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
+import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import zmq
 
 from services.cli.main import run
 from services.record.following import follow
@@ -197,7 +200,63 @@ def test_the_command_writes_a_file_that_every_command_reads(
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("zmq") is not None, reason="pyzmq is installed here")
-def test_without_pyzmq_the_extra_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["record", "--zmq", "ipc:///tmp/x", "--out", str(tmp_path / "z")]) == 1
-    assert "captune[record]" in capfd.readouterr().err
+class Publisher:
+    """An engine's socket: publishes once somebody listens, and ends the recording once all of it is on disk."""
+
+    def __init__(self, messages: Sequence[Sequence[bytes]], out: Path, lines: int, number: int) -> None:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.XPUB)
+        self.endpoint = f"tcp://127.0.0.1:{self._socket.bind_to_random_port('tcp://127.0.0.1')}"
+        self._thread = threading.Thread(target=self._publish, args=(messages, out, lines, number))
+        self._thread.start()
+
+    def _publish(self, messages: Sequence[Sequence[bytes]], out: Path, lines: int, number: int) -> None:
+        if not self._socket.poll(20_000):
+            return
+        assert self._socket.recv() == b"\x01"  # subscribed to everything; the command's signal handlers stand by now
+        for message in messages:
+            self._socket.send_multipart(message)
+        ends = time.monotonic() + 20
+        while time.monotonic() < ends and out.read_text().count("\n") < lines:
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    def close(self) -> None:
+        self._thread.join()
+        self._socket.close(linger=0)
+        self._context.term()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_socket_is_recorded_until_a_signal_with_its_gap(
+    number: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "steps.jsonl"
+    sent = [(b"", n.to_bytes(8, "big"), forward_message(n, size)) for n, size in ((1, 8), (2, 16), (7, 9), (8, 0))]
+    publisher = Publisher([*sent[:2], (b"", b"short", b""), *sent[2:]], out, 5, number)  # head, three rows, a gap
+    try:
+        assert run(["record", "--zmq", publisher.endpoint, "--out", str(out), "--json"]) == 0
+    finally:
+        publisher.close()
+    document = json.loads(capfd.readouterr().out)
+    assert (document["rows"], document["steps"], document["gaps"]) == (3, 3, 1)
+    assert steps_of(out).size.tolist() == [8, 16, 9]
+    assert any("4 messages were lost" in note for note in read(out).notes)
+
+
+def test_an_endpoint_that_is_none_is_refused_and_leaves_no_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["record", "--zmq", "nonsense", "--out", str(tmp_path / "z")]) == 2
+    assert "cannot connect to 'nonsense'" in capfd.readouterr().err
+    assert not (tmp_path / "z").exists()
+
+
+def test_without_pyzmq_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "zmq", None)
+    assert run(["record", "--zmq", "tcp://127.0.0.1:1", "--out", str(tmp_path / "z")]) == 1
+    told = capfd.readouterr().err.splitlines()[-1]
+    assert told == "captune: Recording from a ZMQ socket needs the extra 'record': pip install 'captune[record]'"
+    assert not (tmp_path / "z").exists()

@@ -3,8 +3,8 @@
 Every list of the front is the optimum for its length, so the length is open: at most a third of the default's sizes, or
 half where a third is too few. That is settled by rolling hold-outs: the traffic is cut at several points in time, a
 front is fitted to what came before each cut, and its list runs the window behind it beside the engine's default. They
-also tell whether the recorded steps say enough of those to come: where a short list that was fitted to them lost behind
-some cut, the list is fitted to the guarded histogram (`tuner.guard`) instead.
+also tell whether the recorded steps say enough of those to come: where a short list that was fitted to them did not win
+behind every cut, the list is fitted to the guarded histogram (`tuner.guard`) instead.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ SLACK_SHARE = 0.005
 """Behind the cuts, a mean difference up to this share (the least noise band) buys no sizes beyond the shorter bound."""
 TIE = 1e-9
 """Two ways of adding up one time may differ by this share."""
+FEW_STEPS_PER_SIZE = 10
+"""Neighbouring steps are alike, so a histogram with fewer steps than this per reachable size is mostly chance."""
 ENOUGH_SIZES = 12
 """A third of a short default would leave nothing to choose; up to so many sizes, half of it is allowed at once."""
 
@@ -52,10 +54,11 @@ class Choice:
         """What is unusual about the fit."""
         if self.guard is None:
             return ()
-        return (
-            f"behind a cut in time a list fitted to the recorded steps ran up to {max(self.rolling):.2%} slower than "
-            "the default; this one is fitted to a guarded histogram, which spreads every count over its neighbourhood",
-        )
+        lost = max(self.rolling, default=0.0)
+        why = "the recorded steps are few, or say little of those to come"
+        if lost > TIE:
+            why = f"behind a cut in time one fitted to the steps as recorded ran {lost:.2%} slower than the default"
+        return (f"the list is fitted to a guarded histogram, which spreads every count over its neighbourhood: {why}",)
 
 
 def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, default: Scorecard) -> Choice:
@@ -68,13 +71,17 @@ def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, defau
     for most in (third, half):
         excess, guarded = _roll(case, rolled, most), _roll(case, rolled, most, GUARD)
         # Half of the default's sizes leave small gaps; only the shorter list needs a guard.
-        guard = _guard(excess) if most == third else None
+        guard = _guard(observed, excess) if most == third else None
         for fitted, behind in ((guard, guarded if guard else excess), (None, excess)):
             point = front.at(most) if fitted is None else _fit(case, observed, most, fitted)
             if point is None or not behind or mean(behind) > SLACK_SHARE:
                 continue
             if _ms(point, case) <= _default_ms(default, case.objective):
                 return Choice(point, excess, guarded, fitted)
+    if rolled:  # neither length kept up: the recorded steps are a poor guide at any length
+        point = _fit(case, observed, half, GUARD)
+        if point is not None and _ms(point, case) <= _default_ms(default, case.objective):
+            return Choice(point, _roll(case, rolled, half), _roll(case, rolled, half, GUARD), GUARD)
     return Choice(plain, _roll(case, rolled, plain.list_length))
 
 
@@ -84,18 +91,19 @@ def _bounds(default: Scorecard) -> tuple[int, int]:
     return max(default.list_length // 3, min(half, ENOUGH_SIZES)), half
 
 
-def _guard(excess: tuple[float, ...]) -> Guard | None:
-    """The guard, where a list fitted to the steps as recorded was slower than the default behind some cut."""
-    return GUARD if max(excess, default=0.0) > TIE else None
+def _guard(observed: Observed, excess: tuple[float, ...]) -> Guard | None:
+    """The guard, where steps are few, or a list fitted to them as recorded did not win behind every cut."""
+    few = observed.decode.total_steps < FEW_STEPS_PER_SIZE * observed.reachable
+    return GUARD if few or max(excess, default=-1.0) > -TIE else None
 
 
 def rehearse(
-    case: Case, traffic: Traffic, observed: Observed, share: float, list_length: int
+    case: Case, traffic: Traffic, observed: Observed, share: float, chosen: Choice
 ) -> tuple[Holdout | None, float]:
-    """Fit a list of at most `list_length` sizes to the first part and score it on the rest.
+    """Fit a list of the chosen length to the first part and score it on the rest.
 
-    Nothing of the rest is used but that length: windows of the first part alone say whether the fit is guarded. Both
-    lists are scored on the same held-out steps: those of the engine's default.
+    The list sees nothing of the rest: where the chosen one is guarded, windows of the first part alone say whether
+    this one is. Both lists are scored on the same held-out steps: those of the engine's default.
 
     Returns:
         the rehearsal (None where the traffic cannot be split, or a part has no decode step) and the number of
@@ -105,15 +113,15 @@ def rehearse(
     if parts is None:
         return None, 0.0
     first, rest = parts
-    default = case.score(case.default_lists(), rest)
-    guard = None
-    if list_length <= _bounds(default)[0]:
-        guard = _guard(_roll(case, windows(case, traffic, observed, until=1.0 - share), list_length))
-    point = _fit(case, first, list_length, guard)
+    length, guard = chosen.point.list_length, chosen.guard
+    if guard is not None:
+        guard = _guard(first, _roll(case, windows(case, traffic, observed, until=1.0 - share), length))
+    point = _fit(case, first, length, guard)
     if point is None:
         return None, 0.0
     lists = case.lists_of(point.sizes)
-    return Holdout(share, lists, case.score(lists, rest), default), rest.decode.total_steps
+    holdout = Holdout(share, lists, case.score(lists, rest), case.score(case.default_lists(), rest))
+    return holdout, rest.decode.total_steps
 
 
 def _fit(case: Case, observed: Observed, length: int, guard: Guard | None = None) -> FrontPoint | None:

@@ -19,7 +19,7 @@ from workloads.traces.records import RequestTrace, StepTrace, Traffic
 CUTS = (0.4, 0.6, 0.8)
 """Shares of the traffic in front of every rolling hold-out; each window reaches to the next cut, or to the end."""
 LEAST_WINDOW_STEPS = 100
-"""A window with fewer decode steps decides nothing."""
+"""A window with fewer decode steps decides nothing and is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ def split(case: Case, traffic: Traffic, observed: Observed, share: float) -> tup
 def windows(case: Case, traffic: Traffic, observed: Observed, until: float = 1.0) -> tuple[Window, ...]:
     """Rolling hold-outs in time order, all within the first `until` of the traffic.
 
-    Empty where rows have no order, or a window has too few decode steps.
+    Empty where rows have no order, or no window has enough decode steps.
     """
     made = []
     for cut, following in pairwise(until * cut for cut in (*CUTS, 1.0)):
         before = _between(case, traffic, observed, 0.0, cut)
         behind = _between(case, traffic, observed, cut, following)
         if before is None or behind is None or behind.decode.total_steps < LEAST_WINDOW_STEPS:
-            return ()
+            continue
         made.append(Window(before, behind, case.score(case.default_lists(), behind)))
     return tuple(made)
 

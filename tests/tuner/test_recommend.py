@@ -14,7 +14,7 @@ import pytest
 from tests.tuner.test_traffic import steps
 from tuner.budget import Budget
 from tuner.case import Case
-from tuner.choice import SLACK_SHARE, choose, rehearse
+from tuner.choice import SLACK_SHARE, Choice, choose, rehearse
 from tuner.confidence import Confidence
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine
@@ -167,18 +167,19 @@ def test_a_list_is_chosen_by_windows_that_it_was_not_fitted_to(trace: RequestTra
     assert len(chosen.rolling) == len(chosen.guarded) == 3 and sum(chosen.rolling) / 3 <= SLACK_SHARE
 
 
-def test_traffic_that_moves_on_gets_a_guarded_list(profile: CostProfile) -> None:
+def test_traffic_that_moves_on_or_is_short_gets_a_guarded_list(profile: CostProfile) -> None:
     rng = np.random.default_rng(0)
-    still = rng.integers(60, 80, 1000)
-    moving = still + np.arange(1000) // 16
+    still = rng.integers(60, 80, 6000)
+    moving = still + np.arange(6000) // 96
     guards = {}
-    for name, sizes in (("still", still), ("moving", moving)):
+    for name, sizes in (("still", still), ("moving", moving), ("short", still[:1000])):
         case = Case.of(request(logged(sizes), profile))
         seen = case.observe(logged(sizes), case.default_lists())
         chosen = choose(case, logged(sizes), seen, case.front(seen), case.score(case.default_lists(), seen))
         guards[name] = chosen.guard
-        assert chosen.rolling and (max(chosen.rolling) > 0) == (name == "moving") == bool(chosen.notes)
-    assert guards == {"still": None, "moving": GUARD}
+        assert chosen.rolling and (max(chosen.rolling) > 0) == (name == "moving")
+        assert bool(chosen.notes) == (name != "still")
+    assert guards == {"still": None, "moving": GUARD, "short": GUARD}
 
 
 def test_the_rehearsal_knows_nothing_of_the_part_that_it_runs(profile: CostProfile) -> None:
@@ -187,7 +188,9 @@ def test_the_rehearsal_knows_nothing_of_the_part_that_it_runs(profile: CostProfi
     for rest in (sizes[700:], np.full(300, 9), np.full(300, 400)):
         log = logged(np.concatenate((sizes[:700], rest)))
         case = Case.of(request(log, profile))
-        held, held_out_steps = rehearse(case, log, case.observe(log, case.default_lists()), 0.3, 10)
+        seen = case.observe(log, case.default_lists())
+        chosen = Choice(case.front(seen).at(10), guard=GUARD)
+        held, held_out_steps = rehearse(case, log, seen, 0.3, chosen)
         assert held is not None and held_out_steps == 300
         lists.append(held.lists)
     assert lists[0] == lists[1] == lists[2]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import streamlit as st
+
+from services.contract.spreadsheet import as_csv
 
 Row = Mapping[str, Any]
 
@@ -31,19 +31,5 @@ def table(rows: Sequence[Row], name: str, *, alt: str, columns: Mapping[str, Any
             )
 
 
-def as_csv(rows: Sequence[Row]) -> bytes:
-    """Rows with a header; text that a spreadsheet would run as a formula is made plain."""
-    output = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(output, names)
-    writer.writeheader()
-    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
-    return output.getvalue().encode()
-
-
 def as_json(rows: Sequence[Row]) -> bytes:
     return json.dumps(list(rows), indent=1, default=str).encode()
-
-
-def _harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value

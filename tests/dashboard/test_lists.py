@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dashboard.basket import Item
 from dashboard.lists import compact, expanded, list_text, parse_sizes, powers_of_two
-from dashboard.tables import as_csv, as_json
+from dashboard.tables import as_json
+from services.contract.spreadsheet import as_csv
 
 lists = st.lists(st.integers(1, 2000), min_size=1, max_size=60, unique=True).map(lambda sizes: tuple(sorted(sizes)))
 

@@ -18,6 +18,12 @@ SweepState = Literal["queued", "running", "complete", "failed", "cancelled"]
 MEASURE = "measure"
 """`profile: "measure"` measures `model` on this machine's GPU before tuning."""
 
+
+def measured_name(sweep_id: str) -> str:
+    """The name of the profile that a sweep measures for itself."""
+    return f"measured-{sweep_id}"
+
+
 ShortText = Annotated[str, Field(min_length=1, max_length=300)]
 
 

@@ -9,6 +9,7 @@ from db.queue import LeaseLost
 from db.store import Store
 from services.capture.job import describe, plan_job
 from services.capture.readings import Progress
+from services.contract.sweep import measured_name
 from services.sweeps.watch import Watch
 from tuner.cost_profile import CostProfile
 from tuner.profile_file import parse_profile
@@ -34,7 +35,7 @@ def measure_for_sweep(
         MeasurementFailed: no size could be measured.
         LeaseLost: the sweep was cancelled or taken over meanwhile.
     """
-    name = name or f"measured-{sweep_id}"
+    name = name or measured_name(sweep_id)
     stored = store.profiles.find(name)
     if stored is not None:
         return parse_profile(stored.document, file=name)

@@ -146,14 +146,14 @@ class RecommendationRow(ListedRow):
     document: Mapped[dict[str, Any]] = mapped_column(JsonColumn)
     digest: Mapped[str] = mapped_column(String(64))
 
+    # Picked out by the database, for those who need no more of a large document.
+    lists: Mapped[dict[str, Any]] = column_property(document["lists"], deferred=True)
+
 
 class TokenRow(ListedRow):
     """Access to the API; the token itself is not kept, only the SHA-256 of it."""
 
     __tablename__ = PREFIX + "tokens"
-    # Picked out by the database, for those who need no more of a large document.
-    lists: Mapped[dict[str, Any]] = column_property(document["lists"], deferred=True)
-
     __table_args__ = (
         _one_of("scope", "read", "write", "admin"),
         CheckConstraint("length(digest) = 64", name="digest"),

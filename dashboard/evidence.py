@@ -8,18 +8,40 @@ from typing import Any
 import streamlit as st
 
 from dashboard import names, text
+from dashboard.tables import table
 from services.contract.recommendation import RecommendationModel
 from services.contract.scorecard import ScorecardModel
+from services.contract.sweep import measured_name
+
+UNKNOWN_DEVICE = "unknown device"
 
 
 def basis(result: RecommendationModel) -> str:
     """What the step times are, such as `recorded profile, NVIDIA H200, not measured here`."""
+    profile = result.evidence.get("profile") or {}
     device = device_of(result.evidence)
     if device.lower() == "cpu":
         return "measured on a CPU; says nothing binding about a GPU"
     if result.verdict == "adopt":
-        return f"confirmed in {result.engine.replace('@', ' ')} on {device}"
+        return f"measured in {names.engine_name(result.engine)} on {device}"
+    if device == UNKNOWN_DEVICE and not profile.get("recorded_at"):
+        return "modelled: the profile names no device and no time"
+    if measured_by(result):
+        return f"measured on this {device}, not in {names.engine_name(result.engine)}"
     return f"recorded profile, {device}, not measured here"
+
+
+def basis_icon(result: RecommendationModel) -> str:
+    """A second cue beside the words: how close the evidence is to the engine that will run the list."""
+    words = basis(result).partition(" ")[0]
+    known = {"measured": "precision_manufacturing", "recorded": "history", "modelled:": "calculate"}
+    return f":material/{known[words]}:"
+
+
+def measured_by(result: RecommendationModel) -> bool:
+    """Whether this very sweep measured its profile."""
+    name = (result.evidence.get("profile") or {}).get("name")
+    return result.sweep_id is not None and name == measured_name(result.sweep_id)
 
 
 def verdict_sentence(result: RecommendationModel) -> str:
@@ -60,13 +82,13 @@ def device_of(evidence: Mapping[str, Any]) -> str:
     device = profile.get("device") if isinstance(profile, Mapping) else evidence.get("device")
     if isinstance(device, Mapping):
         device = device.get("name")
-    return str(device) if device else "unknown device"
+    return str(device) if device else UNKNOWN_DEVICE
 
 
 def evidence_table(result: RecommendationModel) -> None:
     """The facts that fit a table, names as words; all of them as a file."""
     rows = [{"What": what, "Value": value} for what, value in flat(result.evidence)]
-    st.dataframe(rows, hide_index=True, column_config={"Value": st.column_config.TextColumn(width="large")})
+    table(rows, "evidence", alt="Evidence", columns={"Value": st.column_config.TextColumn(width="large")})
     st.download_button(
         "Download all of it as JSON",
         result.model_dump_json(indent=1),
@@ -77,12 +99,16 @@ def evidence_table(result: RecommendationModel) -> None:
     )
 
 
+UNSHOWN = ("measurement", "curve", "branch_curves")
+"""How a profile was timed, and the points of curves: in the file, not in a table."""
+
+
 def flat(evidence: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:
-    """(words, value) of every leaf in order; logs (lists of records) and how the profile was timed are left out."""
+    """(words, value) of every leaf in order; logs (lists of records) and `UNSHOWN` are left out."""
     leaves: list[tuple[str, str]] = []
     for key, value in evidence.items():
         words = f"{above}, {_words(key)}" if above else _words(key).capitalize()
-        if key == "measurement" or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value)):
+        if key in UNSHOWN or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value)):
             continue
         if isinstance(value, Mapping):
             leaves += flat(value, words)

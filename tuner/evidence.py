@@ -191,7 +191,7 @@ def _loop(found: Grounds) -> dict[str, Any] | None:
     return {
         "settled": [asdict(end) for end in closed_loop.settle(case, trace, lists["tuned"])],
         "branches": {name: asdict(rise.branches()) for name, rise in rises.items()},
-        "branch_curves": {name: _branch_curve(rise) for name, rise in rises.items()},
+        "branch_curves": {name: branch_curve(rise) for name, rise in rises.items()},
         "mean_sizes": list(loop.mean_sizes),
         "shift": loop.shift,
         "rounds": len(loop.sizes),
@@ -205,7 +205,7 @@ def _loop(found: Grounds) -> dict[str, Any] | None:
     }
 
 
-def _branch_curve(rise: closed_loop.Rise) -> dict[str, list[float]]:
+def branch_curve(rise: closed_loop.Rise) -> dict[str, list[float]]:
     """The load that every batch keeps up with, thinned out to what a drawing shows; both ends of every jump stay."""
     load = rise.sustained_load()
     falls = np.flatnonzero(load[1:] < load[:-1])

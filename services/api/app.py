@@ -24,6 +24,7 @@ from services.api.routes import (
     models,
     profiles,
     recommendations,
+    reports,
     schedules,
     shapes,
     sweeps,
@@ -50,7 +51,7 @@ def create_app(settings: Settings, store: Store) -> FastAPI:
     app.add_middleware(Access, settings=settings, store=store)
     app.add_middleware(Guards, max_upload_bytes=settings.max_upload_bytes, answers=context.answers)
     versioned = APIRouter(prefix=PREFIX, responses=problems.RESPONSES)
-    tuning = (traces, shapes, profiles, models, measurements, sweeps, events, importances, recommendations)
+    tuning = (traces, shapes, profiles, models, measurements, sweeps, events, importances, recommendations, reports)
     for module in (*tuning, schedules, engines, coverage, load, kv, exports, workers, book):
         versioned.include_router(module.router)
     app.include_router(versioned)

@@ -24,6 +24,7 @@ COMMANDS = (
     "record",
     "verify",
     "export",
+    "report",
     "lint",
     "serve",
     "token",

@@ -22,20 +22,13 @@ from services.cli.output import progress, sizes_text
 from services.cli.scorecard import draw_scorecards
 from services.cli.solve import ObjectiveChoice
 from services.cli.workload import Asked, Workload, open_profile, workload_command
-from services.contract.recommendation import RecommendationModel
+from services.contract.recommendation import VERDICTS, RecommendationModel
 from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.cost_profile import CostProfile
 from tuner.recommend import recommend
 from tuner.recommendation import Objective, Trial, TuneRequest
 from workloads.errors import BadUsage
 from workloads.serving.goodput import Slo
-
-VERDICTS = {
-    "adopt": "Adopt it: confirmed in this engine on this GPU.",
-    "try": "Try it: better by this profile, not yet confirmed in this engine.",
-    "keep_default": "Keep the engine's default: nothing here is materially better.",
-    "inconclusive": "Inconclusive: the evidence is too thin to say.",
-}
 
 
 @workload_command

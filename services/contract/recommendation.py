@@ -13,6 +13,14 @@ from tuner.recommendation import Holdout, Recommendation, Verdict
 
 Counts = dict[int, float]
 
+VERDICTS: Mapping[Verdict, str] = {
+    "adopt": "Adopt it: confirmed in this engine on this GPU.",
+    "try": "Try it: better by this profile, not yet confirmed in this engine.",
+    "keep_default": "Keep the engine's default: nothing here is materially better.",
+    "inconclusive": "Inconclusive: the evidence is too thin to say.",
+}
+"""What a verdict says to a person."""
+
 
 class DefaultModel(Answer):
     """What the engine does by itself."""

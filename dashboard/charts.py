@@ -38,8 +38,10 @@ def histogram_chart(
     show(figure, f"histogram-{family}", f"Share of {of} per size for {family}, by exact hit, padded hit and eager")
 
 
-def result_histogram_chart(family: str, counts: Mapping[int, float], sizes: tuple[int, ...], key: str) -> None:
-    figure = histogram_figure(counts, sizes)
+def result_histogram_chart(
+    family: str, counts: Mapping[int, float], sizes: tuple[int, ...], key: str, *, unit: str
+) -> None:
+    figure = histogram_figure(counts, sizes, unit=unit)
     show(figure, key, f"Share of steps per size for {family} and the captured sizes")
 
 
@@ -55,6 +57,12 @@ def list_for(family: str, lists: Mapping[str, tuple[int, ...]]) -> tuple[int, ..
         if family.startswith(name):
             return sizes
     return next(iter(lists.values()), ())
+
+
+def unit_of(engine: str, family: str) -> str:
+    """What the sizes of a family count: vLLM's lists and every prefill graph count tokens, all others requests."""
+    decode = family.startswith(("decode", "target_verify", "draft"))
+    return "requests" if decode and not engine.startswith("vllm@") else "tokens"
 
 
 def show(figure: Figure, key: str, description: str, *, height_px: int = HEIGHT_PX) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import basket, text
-from dashboard.charts import list_for, result_histogram_chart, show
+from dashboard.charts import list_for, result_histogram_chart, show, unit_of
 from dashboard.comparison import card, card_row
 from dashboard.list_editor import use
 from dashboard.state import choose, chosen, go
@@ -67,8 +67,10 @@ def over_traffic(result: RecommendationModel) -> None:
     for name, sizes in result.lists.items():
         st.markdown(f"**{name.capitalize()} list, {text.count(len(sizes), 'sizes')}:** {text.short_sizes(sizes)}")
     for family, counts in result.histogram.items():
+        unit = unit_of(result.engine, family)
         tuned, default = st.tabs(["Tuned list", "Engine default"])
         with tuned:
-            result_histogram_chart(family, counts, list_for(family, result.lists), f"tuned-{family}")
+            result_histogram_chart(family, counts, list_for(family, result.lists), f"tuned-{family}", unit=unit)
         with default:
-            result_histogram_chart(family, counts, list_for(family, result.default.lists), f"default-{family}")
+            lists = result.default.lists
+            result_histogram_chart(family, counts, list_for(family, lists), f"default-{family}", unit=unit)

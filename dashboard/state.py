@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -90,6 +91,15 @@ def whole(
     typed: int | None = place.number_input(label, low, high, None if value is None else int(value), key=name, **look)
     choose(name, None if typed is None or typed == default else str(typed))
     return typed
+
+
+def window(place: Place, label: str, name: str, default: tuple[int, int], **look: Any) -> tuple[int, int]:
+    """A slider over a part of a whole, in per cent, whose ends are a URL parameter (`20-50`) unless the default."""
+    found = re.fullmatch(r"(\d{1,3})-(\d{1,3})", chosen(name) or "")
+    value = (int(found[1]), min(100, int(found[2]))) if found else default
+    picked: tuple[int, int] = place.slider(label, 0, 100, value, key=name, format="%d %%", **look)
+    choose(name, None if picked == default else f"{picked[0]}-{picked[1]}")
+    return picked
 
 
 def _bounded(typed: str | None, low: float, high: float | None, default: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""How a workload looks over time: arrivals, lengths, sizes by time of the recording, and drift between its two ends.
+"""How a workload looks over time: arrivals, lengths, sizes by time of the recording, drift between two windows.
 
 Everything is binned here, so that what is drawn has a bounded number of points, whatever was recorded.
 """
@@ -16,6 +16,11 @@ TIME_BINS = 48
 SIZE_BINS = 48
 LENGTH_BINS = 40
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+Window = tuple[float, float]
+"""Beginning and end of a part of the recorded time."""
+
+HALVES: tuple[Window, Window] = ((0.0, 0.5), (0.5, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +55,18 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The first against the second part of a recording, split in time at `split_s`.
+    """One window of a recording against another.
 
     Attributes:
+        span_s: from the first step of the recording to the last one.
+        windows_s: beginning and end of the two windows, seconds since the first step.
         distance: total variation distance of the two size histograms: the share of steps that would have to change
             their size, 0 to 1.
-        steps, mean_size, p99_size: of the two parts.
+        steps, mean_size, p99_size: of the two windows.
     """
 
-    split_s: float
+    span_s: float
+    windows_s: tuple[Window, Window]
     distance: float
     steps: tuple[float, float]
     mean_size: tuple[float, float]
@@ -96,25 +104,35 @@ def heat_map(steps: StepTrace, family: str) -> HeatMap | None:
     return HeatMap(time_edges, size_edges, counts)
 
 
-def drift(steps: StepTrace, family: str, share: float = 0.5) -> Drift | None:
-    """Compare the first `share` of the recorded time with the rest; None where one side has no step with a time."""
+def drift(steps: StepTrace, family: str, windows: tuple[Window, Window] = HALVES) -> Drift | None:
+    """Compare two windows of the recording, given as shares of its time; they may overlap.
+
+    A window holds the steps from its beginning up to, not including, its end; one that ends at 1 holds the last step.
+    None where a window has no step with a time.
+    """
     at, size, weight = _timed(steps, family)
     if len(at) == 0:
         return None
-    split = float(at.min()) + share * float(at.max() - at.min())
-    first = at < split
-    if not first.any() or first.all():
+    start_s, span_s = float(at.min()), float(at.max() - at.min())
+    share = (at - start_s) / span_s if span_s > 0 else np.zeros(len(at))
+    inside = [(share >= first) & ((share < last) | (last >= 1.0)) for first, last in windows]
+    if not all(part.any() for part in inside):
         return None
-    parts = [(size[part], weight[part]) for part in (first, ~first)]
+    one, two = ((size[part], weight[part]) for part in inside)
     top = int(size.max()) + 1
-    one, two = (np.bincount(s, w, minlength=top) / w.sum() for s, w in parts)
+    shares = [np.bincount(sizes, weights, minlength=top) / weights.sum() for sizes, weights in (one, two)]
     return Drift(
-        split,
-        float(np.abs(one - two).sum()) / 2,
-        (float(parts[0][1].sum()), float(parts[1][1].sum())),
-        (_mean(*parts[0]), _mean(*parts[1])),
-        (_p99(*parts[0]), _p99(*parts[1])),
+        span_s,
+        (_seconds(windows[0], span_s), _seconds(windows[1], span_s)),
+        float(np.abs(shares[0] - shares[1]).sum()) / 2,
+        (float(one[1].sum()), float(two[1].sum())),
+        (_mean(*one), _mean(*two)),
+        (_p99(*one), _p99(*two)),
     )
+
+
+def _seconds(window: Window, span_s: float) -> Window:
+    return window[0] * span_s, window[1] * span_s
 
 
 def _timed(steps: StepTrace, family: str) -> tuple[F64, I64, F64]:

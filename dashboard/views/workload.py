@@ -12,7 +12,7 @@ from dashboard.audit_panel import audit_panel, serving_panel
 from dashboard.case import engine_of
 from dashboard.charts import histogram_chart
 from dashboard.pickers import pick_engine, pick_profile, pick_serving, pick_trace, workload_query
-from dashboard.shape_panel import shape_panel
+from dashboard.shape_panel import shape_of, shape_panel
 from dashboard.state import api, go, pick, readable_errors
 from dashboard.tables import table
 from services.contract.audit import AuditModel
@@ -35,7 +35,9 @@ def page() -> None:
         if query is None:
             return
         with st.spinner("Simulating the service …" if trace.kind == "requests" else "Counting steps …"):
-            histogram, audit, shape = _answers(trace.id or "", json.dumps(query))
+            asked = json.dumps(query)
+            histogram, audit = _answers(trace.id or "", asked)
+            shape = shape_of(trace.id or "", asked)
         _histogram(histogram, audit, shape)
         st.subheader("What the engine's list does today")
         audit_panel(audit)
@@ -46,14 +48,14 @@ def page() -> None:
                 go("tune", trace=trace.id or "")
             if st.button("See its list size by size", icon=":material/stacked_bar_chart:"):
                 go("coverage", trace=trace.id or "")
-        shape_panel(shape, histogram)
+        shape_panel(trace.id or "", asked, histogram)
 
 
 @st.cache_data(ttl=600, max_entries=64, show_spinner=False)
-def _answers(trace_id: str, query: str) -> tuple[HistogramModel, AuditModel, ShapeModel]:
-    """Three views of one simulation; kept for a while, so that a click on the page does not run it again."""
+def _answers(trace_id: str, query: str) -> tuple[HistogramModel, AuditModel]:
+    """Two views of one simulation; kept for a while, so that a click on the page does not run it again."""
     asked: dict[str, Any] = json.loads(query)
-    return api().histogram(trace_id, asked), api().audit(trace_id, asked), api().shape(trace_id, asked)
+    return api().histogram(trace_id, asked), api().audit(trace_id, asked)
 
 
 def _controls(trace: TraceModel) -> dict[str, Any] | None:

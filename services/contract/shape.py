@@ -33,9 +33,10 @@ class HeatMapModel(Answer):
 
 
 class DriftModel(Answer):
-    """See `workloads.shape.Drift`; pairs are (first part, second part)."""
+    """See `workloads.shape.Drift`; pairs are (first window, second window)."""
 
-    split_s: float
+    span_s: float
+    windows_s: tuple[tuple[float, float], tuple[float, float]]
     distance: float
     steps: tuple[float, float]
     mean_size: tuple[float, float]

@@ -19,16 +19,33 @@ from tuner.engines.registry import ENGINE_NAMES
 from tuner.engines.registry import engine as find_engine
 from tuner.step_cost import step_cost
 from tuner.traffic import Observed, dispatch_of
-from workloads.shape import arrivals, drift, heat_map, lengths
+from workloads.errors import BadUsage
+from workloads.shape import HALVES, Window, arrivals, drift, heat_map, lengths
 from workloads.traces.records import RequestTrace
 
 router = APIRouter(prefix="/traces", tags=["traces"])
 
 
-class ShapeQuery(WorkloadQuery):
-    """`split` is the share of the recorded time that the first drift window takes."""
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
-    split: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.5
+
+class ShapeQuery(WorkloadQuery):
+    """Drift compares two windows, given as shares of the recorded time: by default its halves."""
+
+    first_from: _Share = HALVES[0][0]
+    first_to: _Share = HALVES[0][1]
+    second_from: _Share = HALVES[1][0]
+    second_to: _Share = HALVES[1][1]
+
+    def windows(self) -> tuple[Window, Window]:
+        """Raises:
+        BadUsage: a window that ends before it begins.
+        """
+        found = (self.first_from, self.first_to), (self.second_from, self.second_to)
+        for name, (begin, end) in zip(("first", "second"), found, strict=True):
+            if begin >= end:
+                raise BadUsage(f"must be below {name}_to, which is {end:g}", field=f"{name}_from")
+        return found
 
 
 @router.get("/{trace_id}/shape")
@@ -40,7 +57,7 @@ def shape(store: InStore, trace_id: str, query: Annotated[ShapeQuery, Query()]) 
     observed, timed_by = observe_query(store, read, query, choice, lists)
     requests = read.traffic if isinstance(read.traffic, RequestTrace) else None
     heat = heat_map(observed.steps, observed.decode_family)
-    moved = drift(observed.steps, observed.decode_family, query.split)
+    moved = drift(observed.steps, observed.decode_family, query.windows())
     return ShapeModel(
         family=observed.decode_family,
         start_epoch_s=None if requests is None else requests.start_epoch_s,

@@ -123,7 +123,8 @@ def test_no_list_of_the_front_is_beaten_by_its_own_score(api: TestClient, case: 
 
 def test_a_shape_has_few_points_and_loses_no_request(api: TestClient, case: dict[str, Any]) -> None:
     query = {"engine": case["engine"], "set": "max_num_seqs=128", "profile": case["profile"], **case["serving"]}
-    answer = api.get(f"/api/v1/traces/{case['trace_id']}/shape", params={**query, "split": 0.4})
+    at = f"/api/v1/traces/{case['trace_id']}/shape"
+    answer = api.get(at, params={**query, "first_to": 0.4, "second_from": 0.4})
     shape = ShapeModel.model_validate(answer.json())
     assert shape.arrivals and shape.input_tokens and shape.output_tokens and shape.heat_map and shape.drift
     for part in (shape.arrivals, shape.input_tokens, shape.output_tokens):
@@ -131,7 +132,12 @@ def test_a_shape_has_few_points_and_loses_no_request(api: TestClient, case: dict
     steps = sum(sum(row) for row in shape.heat_map.steps)
     assert steps == pytest.approx(sum(shape.drift.steps))
     assert 0 <= shape.drift.distance <= 1
+    assert shape.drift.windows_s[0] == (0.0, shape.drift.windows_s[1][0])
     assert shape.ceilings["vllm@0.33.0"][0] == 512 and shape.step_ms
+    same = ShapeModel.model_validate(api.get(at, params={**query, "first_to": 1, "second_from": 0}).json()).drift
+    assert same and same.distance == 0 and same.steps[0] == same.steps[1] == steps
+    refused = api.get(at, params={**query, "first_from": 0.5})
+    assert refused.status_code == 400 and "first_from: must be below first_to" in refused.json()["detail"]
 
 
 def test_a_histogram_has_no_shape_in_time(api: TestClient) -> None:

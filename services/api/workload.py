@@ -12,6 +12,7 @@ from services.catalog import DEFAULT_PROFILE, find_profile
 from services.contract.serving import ServingOptionsModel
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import Engine, Lists
+from tuner.engines.options import split_pairs
 from tuner.engines.registry import engine as find_engine
 from tuner.recommendation import ServingOptions
 from tuner.traffic import Observed, observe
@@ -46,18 +47,7 @@ def choose_engine(spec: str, pairs: list[str]) -> EngineChoice:
     BadUsage: unknown engine, version or key, or a pair without `=`.
     """
     chosen = find_engine(spec)
-    return EngineChoice(chosen, chosen.options(raw_options(pairs)))
-
-
-def raw_options(pairs: list[str]) -> dict[str, str]:
-    """KEY=VALUE pairs as a dictionary."""
-    raw: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise BadUsage(f"takes KEY=VALUE, not '{pair}'", field="set")
-        raw[key.strip()] = value.strip()
-    return raw
+    return EngineChoice(chosen, chosen.options(split_pairs(pairs, field="set")))
 
 
 def given_lists(sizes: str | None, choice: EngineChoice | None) -> Lists | None:

@@ -11,10 +11,11 @@ from rich.markup import escape
 
 from services.cli.context import output
 from services.cli.lint import PrefillSizes, asked_lists
-from services.cli.options import EngineChoice, EngineName, Json, Sets, Sizes, choose_engine
+from services.cli.options import EngineChoice, EngineName, Json, Sets, Sizes
 from services.cli.running import Running, choice_of, read_running
 from services.contract.export import ExportModel
 from tuner.engines.base import Lists, Provenance
+from tuner.engines.options import split_pairs
 from workloads.errors import BadUsage
 
 RecommendationId = Annotated[
@@ -59,18 +60,12 @@ def _stored(
     recommendation_id: str, engine: str | None, sets: list[str] | None
 ) -> tuple[EngineChoice, Lists, Provenance]:
     from services.cli.stored import local_store
+    from services.exporting import recommended
 
     with local_store() as store:
-        found = store.recommendations.get(recommendation_id)
-    made_for = found.engine
-    same_engine = engine is None or engine.partition("@")[0] == made_for.partition("@")[0]
-    kept = [f"{key}={value}" for key, value in found.options.items()] if same_engine else []
-    choice = choose_engine(engine or made_for, [*kept, *(sets or ())])
-    lists = {name: tuple(sizes) for name, sizes in found.document["lists"].items()}
-    if not same_engine:
-        # Another engine's list names: the decode list is what carries over.
-        lists = {choice.engine.list_names[0]: next(iter(lists.values()))}
-    return choice, lists, Provenance(found.id, found.digest, found.created_at.isoformat(timespec="seconds"))
+        given = split_pairs(sets or (), field="--set")
+        made = recommended(store.recommendations.get(recommendation_id), engine, given)
+    return EngineChoice(made.engine, dict(made.raw), made.options), made.lists, made.provenance
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

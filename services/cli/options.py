@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tuner.engines.base import Engine, Lists
+from tuner.engines.options import split_pairs
 from tuner.engines.registry import engine as find_engine
 from tuner.recommendation import ServingOptions
 from workloads.arrays import as_sizes
@@ -87,12 +88,7 @@ def choose_engine(spec: str, sets: Sequence[str] | None) -> EngineChoice:
     Raises:
         BadUsage: unknown engine, version, key, or a pair without `=`.
     """
-    raw: dict[str, str] = {}
-    for pair in sets or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise BadUsage(f"takes KEY=VALUE, not '{pair}'", field="--set")
-        raw[key.strip()] = value.strip()
+    raw = split_pairs(sets or (), field="--set")
     chosen = find_engine(spec)
     return EngineChoice(chosen, raw, chosen.options(raw))
 

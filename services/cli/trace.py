@@ -15,9 +15,9 @@ from services.cli.output import number, table
 from services.cli.stored import local_store
 from services.cli.workload import Asked
 from services.contract.mapping import MappingModel
-from services.contract.plain import plain
+from services.contract.trace import TraceModel
 from workloads.traces.proposal import propose
-from workloads.traces.records import ReadResult, RequestTrace, StepTrace
+from workloads.traces.records import ReadResult
 
 app = typer.Typer(help="Inspect and import traces.", no_args_is_help=True)
 
@@ -107,53 +107,8 @@ def _draw_mapping(console: Console, model: MappingModel) -> None:
 
 def describe(name: str, read: ReadResult) -> dict[str, Any]:
     """The result keys of `trace inspect`."""
-    traffic = read.traffic
-    return {
-        "name": name,
-        "format": read.format,
-        "kind": read.kind,
-        "rows_read": read.rows.read,
-        "rows_kept": read.rows.kept,
-        "dropped": dict(read.rows.dropped),
-        "first_dropped_line": dict(read.rows.first_line),
-        "span_s": traffic.span_s,
-        "digest": traffic.digest(),
-        "summary": _requests(traffic) if isinstance(traffic, RequestTrace) else _steps(traffic),
-        "observation": None if read.observation is None else plain(read.observation),
-        "notes": list(read.notes),
-    }
-
-
-def _requests(trace: RequestTrace) -> dict[str, Any]:
-    return {
-        "requests": len(trace),
-        "rate_per_s": len(trace) / trace.span_s if trace.span_s > 0 else None,
-        "input_tokens_mean": float(trace.input_tokens.mean()),
-        "input_tokens_max": int(trace.input_tokens.max()),
-        "output_tokens_mean": float(trace.output_tokens.mean()),
-        "output_tokens_max": int(trace.output_tokens.max()),
-        "decode_tokens": trace.decode_tokens,
-    }
-
-
-def _steps(trace: StepTrace) -> dict[str, Any]:
-    return {
-        "steps": trace.total_steps,
-        "origin": trace.origin,
-        "sample_every_steps": trace.sample_every_steps,
-        "sample_every_s": trace.sample_every_s,
-        "fallbacks_seen": trace.fallbacks_seen,
-        "families": {
-            family: {
-                "unit": histogram.unit,
-                "origin": histogram.origin,
-                "steps": histogram.total_steps,
-                "mean_size": histogram.mean_size,
-                "largest": histogram.largest,
-            }
-            for family, histogram in trace.histograms().items()
-        },
-    }
+    model = TraceModel.from_domain(read, name=name)
+    return model.model_dump(mode="json", exclude={"id", "created_at"}) | {"digest": read.traffic.digest()}
 
 
 def _draw(console: Console, document: dict[str, Any]) -> None:

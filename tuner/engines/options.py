@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,24 @@ def canonical_key(key: str, aliases: Mapping[str, str]) -> str:
     """`--max-num-seqs`, `max-num-seqs` and `max_num_seqs` are one key; aliases are resolved after that."""
     plain = key.strip().lstrip("-").replace("-", "_")
     return aliases.get(plain, plain)
+
+
+def split_pairs(pairs: Iterable[str], *, field: str) -> dict[str, str]:
+    """`KEY=VALUE` texts as names and values, the last one of a name counts.
+
+    Args:
+        field: what the pairs were given as, for the message.
+
+    Raises:
+        BadUsage: a text without `=` or without a name.
+    """
+    raw: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise BadUsage(f"takes KEY=VALUE, not '{pair}'", field=field)
+        raw[key.strip()] = value.strip()
+    return raw
 
 
 def read_pairs(kind: type[Any], raw: Mapping[str, str], *, engine: str, aliases: Mapping[str, str]) -> dict[str, Any]:

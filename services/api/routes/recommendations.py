@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from services.api.context import InContext, InPage, InStore
-from services.api.workload import raw_options
 from services.contract.export import ExportModel
 from services.contract.plain import Request as ContractRequest
 from services.contract.recommendation import RecommendationModel, RecommendationsModel
 from services.exporting import export_recommendation
 from services.views import recommendation_summary, recommendation_view
+from tuner.engines.options import split_pairs
 from tuner.engines.registry import engine as find_engine
 
 router = APIRouter(prefix="/recommendations", tags=["recommendations"])
@@ -67,7 +67,7 @@ def export(
     chosen = find_engine(query.engine or head.engine)
 
     def render() -> ExportModel | str:
-        model = export_recommendation(head, chosen.spec, raw_options(query.set))
+        model = export_recommendation(head, chosen.spec, split_pairs(query.set, field="set"))
         return model.text if as_text else model
 
     name = f"captune-{recommendation_id}-{chosen.name}.txt"

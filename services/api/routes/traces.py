@@ -12,13 +12,14 @@ from db.store import Store
 from services.api.context import Context, InContext, InOwner, InPage, InStore
 from services.api.keys import IdempotencyKey, key_of, mark
 from services.api.uploads import file_name, mapping_of, propose_for, read_upload
-from services.api.workload import WorkloadQuery, choose_engine, given_lists, observe_query, raw_options
+from services.api.workload import WorkloadQuery, choose_engine, given_lists, observe_query
 from services.contract.audit import AuditModel
 from services.contract.histogram import HistogramModel
 from services.contract.mapping import MappingModel, MappingRequest
 from services.contract.trace import TraceChange, TraceModel, TracesModel, summary_of
 from services.views import trace_view
 from tuner.audit import audit, engine_of, options_of
+from tuner.engines.options import split_pairs
 from tuner.engines.registry import engine as find_engine
 from workloads.traces.records import StepTrace, Traffic
 
@@ -116,7 +117,7 @@ def audit_trace(store: InStore, trace_id: str, query: InWorkload) -> AuditModel:
     chosen = find_engine(query.engine or seen or "vllm")
     if query.engine is None and seen is None:
         notes.append(f"the source does not name its engine: judged by the rules of {chosen.spec}")
-    options = options_of(read.observation, chosen, raw_options(query.set))
+    options = options_of(read.observation, chosen, split_pairs(query.set, field="set"))
     steps, timed_by = _steps(store, trace_id, query, chosen.spec)
     if timed_by is not None:
         notes.append(f"requests were simulated with the step times of profile '{timed_by}'")

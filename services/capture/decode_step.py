@@ -1,54 +1,69 @@
-"""DecodeStep: one decode step as an engine runs it, around whichever strategy executes its forward."""
+"""DecodeStep: one decode step as an engine runs it, around whichever strategy executes its forward.
+
+With several tokens a row it is the step that verifies drafts: q tokens of every request through the whole model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.buffers import Padding, Slot, StaticBuffers
-from services.capture.strategies.base import Around, Piece, Tensors
+from services.capture.cutting import cut_at_attention
+from services.capture.strategies.base import Around, Piece
 from workloads.models.config import ModelConfig
-from workloads.models.decoder import Decoder, DecoderLayer
+from workloads.models.decoder import Decoder
 
 
-def slots(config: ModelConfig) -> tuple[Slot, ...]:
-    """The inputs of a step and what padding holds.
+def slots(config: ModelConfig, tokens_per_row: int = 1) -> tuple[Slot, ...]:
+    """The inputs of a step and what padding holds; a row has `tokens_per_row` new tokens.
 
     A padded row's token may be anything: it writes into its own slot and no real row reads it. Not so with experts:
     they share matrix products between rows, whose rounding depends on who else was sent there.
     """
     token_padding = Padding.KEEP_TAIL if config.experts is None else Padding.ZERO_TAIL
+
+    def per_token(rows: int) -> tuple[int, ...]:
+        return rows, tokens_per_row
+
     return (
-        Slot("tokens", torch.int64, token_padding),
-        Slot("positions", torch.int64, Padding.ZERO_TAIL),
-        Slot("lengths", torch.int32, Padding.SENTINEL, sentinel=1),
+        Slot("tokens", torch.int64, token_padding, per_token),
+        Slot("positions", torch.int64, Padding.ZERO_TAIL, per_token),
+        Slot("lengths", torch.int32, Padding.SENTINEL, sentinel=tokens_per_row),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs of n real rows on the host (pinned for a GPU): tokens, positions int64 [n], lengths int32 [n]."""
+    """Inputs of n real rows on the host (pinned for a GPU): tokens, positions int64 [n x q], lengths int32 [n]."""
 
     tokens: Tensor
     positions: Tensor
     lengths: Tensor
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        return len(self.lengths)
 
     @classmethod
     def of(cls, tokens: Tensor, lengths: Tensor, *, pin: bool) -> Batch:
-        """Rows whose new token is the last of `lengths` tokens."""
-        columns = tokens.long(), lengths.long() - 1, lengths.int()
+        """Rows whose q new tokens are the last of `lengths` tokens."""
+        q = len(tokens) // len(lengths)
+        positions = (lengths.long()[:, None] - q + torch.arange(q)).flatten()
+        columns = tokens.long(), positions, lengths.int()
         return cls(*(column.pin_memory() if pin else column for column in columns))
 
     def named(self) -> dict[str, Tensor]:
-        return {"tokens": self.tokens, "positions": self.positions, "lengths": self.lengths}
+        """Slot name -> values, a row each."""
+        rows = len(self)
+        return {
+            "tokens": self.tokens.view(rows, -1),
+            "positions": self.positions.view(rows, -1),
+            "lengths": self.lengths,
+        }
 
 
 class DecodeStep:
@@ -59,6 +74,7 @@ class DecodeStep:
         capacity: most tokens of a row.
         tokens: size of the KV cache where rows share it (see `KvCache`); None gives every row its capacity.
         lm_head_in_graph: the output head belongs to the program; otherwise it runs in `finish` on real rows.
+        tokens_per_row: new tokens of every row: 1 for decode, the drafts and one more to verify them.
     """
 
     def __init__(
@@ -71,15 +87,24 @@ class DecodeStep:
         lm_head_in_graph: bool,
         seed: int = 0,
         tokens: int | None = None,
+        tokens_per_row: int = 1,
     ) -> None:
         self.decoder, self.rows, self.capacity = decoder, rows, capacity
-        self.lm_head_in_graph = lm_head_in_graph
+        self.lm_head_in_graph, self.tokens_per_row = lm_head_in_graph, tokens_per_row
         config, device, dtype = decoder.config, decoder.device, decoder.dtype
-        self.buffers = StaticBuffers(slots(config), rows, device)
-        self.attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
+        self.buffers = StaticBuffers(slots(config, tokens_per_row), rows, device)
+        self.attention = backend(
+            config,
+            rows=rows,
+            capacity=capacity,
+            dtype=dtype,
+            device=device,
+            tokens=tokens,
+            tokens_per_row=tokens_per_row,
+        )
         self.attention.cache.randomise(seed)
         width = config.vocab_size if lm_head_in_graph else config.hidden_size
-        self._output = torch.zeros((rows, width), dtype=dtype, device=device)  # shared by every size
+        self._output = torch.zeros((rows * tokens_per_row, width), dtype=dtype, device=device)  # shared by every size
 
     @property
     def output_bytes(self) -> int:
@@ -91,22 +116,29 @@ class DecodeStep:
         return self.batch_of(torch.full((rows,), context_tokens), seed=seed)
 
     def batch_of(self, lengths: Tensor, *, seed: int = 0) -> Batch:
-        """Random tokens for rows of these lengths, the new token included."""
+        """Random tokens for rows of these lengths, the new tokens included; shorter rows are of new tokens alone."""
         generator = torch.Generator().manual_seed(seed)
-        tokens = torch.randint(self.decoder.config.vocab_size, (len(lengths),), generator=generator)
-        return Batch.of(tokens, lengths, pin=self.decoder.device.type == "cuda")
+        count = len(lengths) * self.tokens_per_row
+        tokens = torch.randint(self.decoder.config.vocab_size, (count,), generator=generator)
+        pin = self.decoder.device.type == "cuda"
+        return Batch.of(tokens, lengths.clamp(min=self.tokens_per_row), pin=pin)
+
+    def full(self, size: int, *, seed: int = 0) -> Batch:
+        """A batch that fills a size with the shortest rows there are: the step costs its bucket and nothing else."""
+        return self.batch(size, context_tokens=1, seed=seed)
 
     @torch.inference_mode()
     def load(self, batch: Batch, size: int) -> None:
         """Copy a batch in, pad it to `size`, plan attention: everything before the graph."""
         self.buffers.load(batch.named(), size=size)
         positions, lengths = self.buffers.view("positions", size), self.buffers.view("lengths", size)
-        self.attention.plan(positions, lengths, batch.lengths)
+        self.attention.plan(positions.view(-1), lengths, batch.lengths)
 
     def arguments(self, size: int) -> tuple[Tensor, ...]:
         """Every tensor of the program that changes between steps; fixed addresses."""
-        tokens, positions, lengths = (self.buffers.view(name, size) for name in ("tokens", "positions", "lengths"))
-        return tokens, positions, self._output[:size], *self.attention.arguments(size, lengths)
+        tokens, positions = (self.buffers.view(name, size).view(-1) for name in ("tokens", "positions"))
+        lengths = self.buffers.view("lengths", size)
+        return tokens, positions, self._output[: len(tokens)], *self.attention.arguments(size, lengths)
 
     @torch.inference_mode()
     def compute(self, *arguments: Tensor, around: Around | None = None) -> None:
@@ -127,31 +159,8 @@ class DecodeStep:
     def pieces(self, *arguments: Tensor) -> list[Piece]:
         """The same forward cut at every attention call; each piece takes what the one before gave."""
         tokens, positions, output, *rest = arguments
-        attention, layers = self.attention.over(*rest), [cast(DecoderLayer, layer) for layer in self.decoder.layers]
-
-        def first() -> Tensors:
-            x, cos, sin = self.decoder.embed(tokens, positions)
-            return x, cos, sin, *layers[0].before(x, cos, sin)
-
-        def attend(layer: int) -> Callable[..., Tensors]:
-            return lambda x, cos, sin, q, k, v: (x, cos, sin, attention.run(layer, q, k, v))
-
-        def between(layer: int) -> Callable[..., Tensors]:
-            def run(x: Tensor, cos: Tensor, sin: Tensor, attended: Tensor) -> Tensors:
-                x = layers[layer].after(x, attended)
-                return x, cos, sin, *layers[layer + 1].before(x, cos, sin)
-
-            return run
-
-        def last(x: Tensor, cos: Tensor, sin: Tensor, attended: Tensor) -> Tensors:
-            self._leave(self.decoder.normalise(layers[-1].after(x, attended)), output)
-            return ()
-
-        pieces = [Piece(first, eager=False)]
-        for layer in range(len(layers)):
-            pieces.append(Piece(attend(layer), eager=True))
-            pieces.append(Piece(between(layer) if layer + 1 < len(layers) else last, eager=False))
-        return pieces
+        attention = self.attention.over(*rest)
+        return cut_at_attention(self.decoder, tokens, positions, attention, partial(self._leave, output=output))
 
     def _leave(self, hidden: Tensor, output: Tensor) -> None:
         if self.lm_head_in_graph:
@@ -161,11 +170,11 @@ class DecodeStep:
 
     @torch.inference_mode()
     def logits(self, rows: int) -> Tensor:
-        """Logits of the real rows of the step that ran last: [rows, vocab]."""
-        output = self._output[:rows]
+        """Logits of the real rows of the step that ran last: [rows x q, vocab]."""
+        output = self._output[: rows * self.tokens_per_row]
         return output if self.lm_head_in_graph else self.decoder.logits(output)
 
     @torch.inference_mode()
     def finish(self, rows: int) -> Tensor:
-        """Slice out the real rows and sample greedily: int64 [rows]; everything after the graph."""
+        """Slice out the real rows and sample greedily: int64 [rows x q]; everything after the graph."""
         return self.logits(rows).argmax(dim=-1)

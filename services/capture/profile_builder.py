@@ -17,14 +17,20 @@ from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
 from workloads.arrays import F64
 from workloads.errors import MeasurementFailed
 
-FAMILIES = {
-    "full": "decode_full",
-    "compiled": "decode_full",
-    "reduce-overhead": "decode_full",
-    "piecewise": "decode_piecewise",
-    "breakable": "decode_breakable",
-    "eager": "decode_eager",
+_WAYS = {
+    "full": "full",
+    "compiled": "full",
+    "reduce-overhead": "full",
+    "piecewise": "piecewise",
+    "breakable": "breakable",
+    "eager": "eager",
 }
+
+
+def family_of(spec: MeasureSpec) -> str:
+    """`decode_full`, `prefill_piecewise`; whole graphs that verify drafts are plainly `target_verify`."""
+    way = _WAYS[spec.strategy]
+    return spec.family if spec.family == "target_verify" and way == "full" else f"{spec.family}_{way}"
 
 
 def build_profile(
@@ -44,7 +50,7 @@ def build_profile(
     first = reports[0]
     return CostProfile(
         name=profile_name(str(first.device["name"]), str(first.model["name"])),
-        families={FAMILIES[spec.strategy]: _family(spec, reports)},
+        families={family_of(spec): _family(spec, reports)},
         prefill=_prefill(reports),
         device=dict(first.device),
         model=dict(first.model),
@@ -79,7 +85,7 @@ def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
     # What any real context costs belongs to g, on every scope alike; steps of length one do not show it.
     constant_ms = _known([model.constant_ms for model in models])
     return FamilyCost(
-        unit="requests",
+        unit="tokens" if spec.family == "prefill" else "requests",
         sizes=np.array(sizes, dtype=np.int64),
         step_ms=column(lambda r: r.timing.step_ms + constant_ms),
         replay_ms=column(lambda r: r.timing.run_ms + constant_ms if graphs else None),
@@ -118,6 +124,8 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
     samples = [sample for report in reports for sample in report.device_log]
     readings = [reading for report in reports for reading in report.readings]
     return {
+        "family": spec.family,
+        "tokens_per_request": spec.tokens_per_request,
         "strategy": spec.strategy,
         "repeats": spec.repeats,
         "iterations": spec.iterations,

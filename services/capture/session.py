@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -18,12 +19,14 @@ from services.capture.attention.base import DecodeAttention
 from services.capture.attention.choose import choose_attention
 from services.capture.attention.kv_cache import PAGE_TOKENS, rounded
 from services.capture.correctness import check_size
-from services.capture.decode_step import Batch, DecodeStep
+from services.capture.decode_step import DecodeStep
 from services.capture.device_log import DeviceLog
 from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.gpu_busy import busy_ms, spread_out
 from services.capture.memory import MIB, make_meter, split_first
 from services.capture.prefill import PrefillBench
+from services.capture.prefill_correctness import check_prefill
+from services.capture.prefill_step import PrefillStep
 from services.capture.provenance import device_facts, model_facts, software_facts
 from services.capture.readings import (
     BusyReading,
@@ -41,6 +44,7 @@ from services.capture.readings import (
 )
 from services.capture.replay_job import ReplayStep
 from services.capture.spec import MeasureSpec
+from services.capture.step import Step
 from services.capture.step_model import fit, plan_points
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
@@ -100,9 +104,9 @@ class CaptureSession:
             spec.model, positions=spec.positions, device=self.device, dtype=self.dtype, seed=spec.seed
         )
         self.backend: type[DecodeAttention] = choose_attention(
-            self.decoder.config, self.dtype, self.device, spec.attention
+            self.decoder.config, self.dtype, self.device, spec.attention, tokens_per_row=spec.tokens_per_request
         )
-        step = self.decode_step(spec.largest, BASE_CAPACITY)
+        step = self._base_step()
         self.log.sample("build")
         ladder = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         above = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
@@ -130,6 +134,12 @@ class CaptureSession:
         yield self._progress("done", 1, 1)
         return report
 
+    def _base_step(self) -> Step:
+        """What the sizes of the job are measured on: the shortest contexts there are."""
+        if self.spec.family == "prefill":
+            return PrefillStep(self.decoder, self.backend, rows=self.spec.largest, seed=self.spec.seed)
+        return self.decode_step(self.spec.largest, rounded(max(BASE_CAPACITY, self.spec.tokens_per_request)))
+
     def decode_step(self, rows: int, capacity: int, tokens: int | None = None) -> DecodeStep:
         """A step on this session's decoder; see `DecodeStep`."""
         return DecodeStep(
@@ -140,6 +150,7 @@ class CaptureSession:
             lm_head_in_graph=self.spec.lm_head_in_graph,
             seed=self.spec.seed,
             tokens=tokens,
+            tokens_per_row=self.spec.tokens_per_request,
         )
 
     def _order(self) -> list[int]:
@@ -161,11 +172,11 @@ class CaptureSession:
             finished = self._progress("capture", done + 1, len(order), size)
             yield replace(finished, seconds=preparation.capture_s, memory_mib=memory_mib)
 
-    def _check(self, step: DecodeStep, owner: dict[int, Strategy], sizes: Sequence[int]) -> Steps:
+    def _check(self, step: Step, owner: dict[int, Strategy], sizes: Sequence[int]) -> Steps:
         for done, size in enumerate(sizes):
             yield self._progress("check", done, len(sizes), size)
             try:
-                self.checks[size] = check_size(step, owner[size], size, seed=self.spec.seed)
+                self.checks[size] = _checked(step, owner[size], size, self.spec.seed)
             except TORCH_ERRORS as error:
                 self.failures.append(failure_of(size, error))
         if not self.checks:
@@ -173,7 +184,7 @@ class CaptureSession:
             raise MeasurementFailed(f"no size could be measured ({reasons})")
 
     def _probe(
-        self, step: DecodeStep, owner: dict[int, Strategy], ladder: Strategy
+        self, step: Step, owner: dict[int, Strategy], ladder: Strategy
     ) -> Generator[Progress, None, Probing | None]:
         """Go on to where another reading could change the best list; quick readings choose, they are timed again after.
 
@@ -209,14 +220,14 @@ class CaptureSession:
     def _time(
         self,
         phase: Phase,
-        step: DecodeStep,
+        step: Step,
         owner: dict[int, Strategy],
         repeats: int,
         only: Sequence[int] | None = None,
     ) -> Generator[Progress, None, dict[int, Timing]]:
         """Whole steps with every row real and of length one: pure g. Every checked size unless told otherwise."""
         sizes = sorted(self.checks if only is None else only)
-        batches = {size: step.batch(size, context_tokens=1, seed=size) for size in sizes}
+        batches = {size: step.full(size, seed=size) for size in sizes}
 
         def measure(size: int) -> list[tuple[float, float]]:
             return self.iterate(step, owner[size], batches[size], size)
@@ -226,7 +237,7 @@ class CaptureSession:
         self.log.sample(phase)
         return timings
 
-    def _fallback(self, step: DecodeStep, timings: dict[int, Timing]) -> Generator[Progress, None, dict[int, Timing]]:
+    def _fallback(self, step: Step, timings: dict[int, Timing]) -> Generator[Progress, None, dict[int, Timing]]:
         """Eager steps on the same scope; fewer rounds, since they are slow and their spread is the host's."""
         if not self.spec.measure_fallback:
             return {}
@@ -242,7 +253,7 @@ class CaptureSession:
 
     @torch.inference_mode()
     def _busy(
-        self, step: DecodeStep, owner: dict[int, Strategy], timings: dict[int, Timing], fallback: dict[int, Timing]
+        self, step: Step, owner: dict[int, Strategy], timings: dict[int, Timing], fallback: dict[int, Timing]
     ) -> Generator[Progress, None, tuple[BusyReading, ...]]:
         """GPU-busy time of a few sizes, in the first start only: it is the kernels', and they do not change."""
         if self.start > 0 or not fallback or self.device.type != "cuda":
@@ -252,7 +263,7 @@ class CaptureSession:
         sizes = spread_out(sorted(fallback))
         for done, size in enumerate(sizes):
             yield self._progress("profile", done, len(sizes), size)
-            step.load(step.batch(size, context_tokens=1, seed=size), size)
+            step.load(step.full(size, seed=size), size)
             eager.prepare(size)
             graph_ms = busy_ms(partial(owner[size].run, size), self.device)
             eager_ms = busy_ms(partial(eager.run, size), self.device)
@@ -279,7 +290,7 @@ class CaptureSession:
             done += 1
 
     @torch.inference_mode()
-    def iterate(self, step: DecodeStep, strategy: Strategy, batch: Batch, size: int) -> list[tuple[float, float]]:
+    def iterate(self, step: Step, strategy: Strategy, batch: Any, size: int) -> list[tuple[float, float]]:
         """One untimed and `iterations` timed steps of a batch in a bucket, the device idle before each."""
         samples = []
         for _ in range(1 + self.spec.iterations):
@@ -297,6 +308,8 @@ class CaptureSession:
     def _step_model(self, timings: dict[int, Timing]) -> Generator[Progress, None, StepModel | None]:
         """Steps with real context in a few buckets, each over a KV cache of its own."""
         spec = self.spec
+        if spec.family == "prefill":
+            return None  # its context is the prompt itself, and `prefixes` say what a longer one costs
         self._free()
         token_bytes = self.decoder.config.kv_values_per_token * self.dtype.itemsize
         budget_bytes = min(spec.max_kv_gib * 2**30, 0.6 * self.meter.free_mib() * 2**20)
@@ -407,3 +420,10 @@ def _drain(timed: Generator[Progress, None, dict[int, Timing]]) -> dict[int, Tim
         except StopIteration as finished:
             result: dict[int, Timing] = finished.value
             return result
+
+
+def _checked(step: Step, strategy: Strategy, size: int, seed: int) -> Check:
+    if isinstance(step, PrefillStep):
+        return check_prefill(step, strategy, size, seed=seed)
+    assert isinstance(step, DecodeStep)
+    return check_size(step, strategy, size, seed=seed)

@@ -13,6 +13,9 @@ Strategy = Literal["full", "eager", "piecewise", "breakable", "compiled", "reduc
 Device = Literal["auto", "cuda", "cpu"]
 AttentionChoice = Literal["auto", "flashinfer", "flash", "dense"]
 
+Family = Literal["decode", "target_verify", "prefill"]
+SEGMENTED = ("eager", "piecewise", "breakable")
+
 CPU_SIZES = (1, 2, 4, 8, 16, 24, 32)
 
 
@@ -34,6 +37,9 @@ class MeasureSpec:
         lm_head_in_graph: whether the output head is captured (SGLang) or run after the replay (vLLM).
         measure_fallback: also time eager at every size.
         attention: decode attention; auto takes the best that works here.
+        family: what a size counts: requests that decode one token each, requests whose drafts are verified
+            (`tokens_per_request` tokens each), or tokens of a prompt.
+        tokens_per_request: drafts and one more; 1 unless drafts are verified.
         probing: the first start goes on from `sizes` to where another reading could change the best list; later starts
             measure all of these. None measures `sizes` alone.
         max_kv_gib: most KV cache that the context points may allocate.
@@ -57,6 +63,8 @@ class MeasureSpec:
     measure_fallback: bool = True
     max_kv_gib: float = 60.0
     attention: AttentionChoice = "auto"
+    family: Family = "decode"
+    tokens_per_request: int = 1
     probing: ProbePlan | None = None
 
     def __post_init__(self) -> None:
@@ -78,8 +86,23 @@ class MeasureSpec:
             raise BadUsage(f"'{self.device}' is not a device, only auto, cuda and cpu", field="device")
         if any(not 0 < fill <= 1 for fill in self.fills):
             raise BadUsage("must be above 0 and at most 1", field="fills")
+        self._check_family()
         if self.probing is not None and self.sizes[-1] != self.probing.candidates[-1]:
             raise BadUsage(f"must end at {self.probing.candidates[-1]}, where the curve ends", field="sizes")
+
+    def _check_family(self) -> None:
+        if self.family not in get_args(Family):
+            raise BadUsage(f"'{self.family}' is not a family, only {', '.join(get_args(Family))}", field="family")
+        if self.family == "prefill" and self.strategy not in SEGMENTED:
+            raise BadUsage(
+                f"'{self.strategy}' would fix how many tokens attention sees, and every prompt has another number; "
+                f"prefill is captured around attention: {', '.join(SEGMENTED)}",
+                field="strategy",
+            )
+        verifies = self.family == "target_verify"
+        if (self.tokens_per_request > 1) != verifies or self.tokens_per_request < 1:
+            wanted = "at least 2 where drafts are verified" if verifies else "1 where no drafts are verified"
+            raise BadUsage(f"must be {wanted}, not {self.tokens_per_request}", field="tokens_per_request")
 
     @property
     def all_sizes(self) -> tuple[int, ...]:
@@ -93,7 +116,8 @@ class MeasureSpec:
     def positions(self) -> int:
         """Positions that the rotary table must hold."""
         prefill = max(self.prefill_tokens, default=0) + max(self.prefixes, default=0)
-        return max(prefill, 3 * max(self.contexts, default=0), 16) + 16
+        own = self.largest if self.family == "prefill" else self.tokens_per_request
+        return max(prefill, 3 * max(self.contexts, default=0), own, 16) + 16
 
     def without(self, sizes: frozenset[int]) -> MeasureSpec:
         """The same job without some sizes.

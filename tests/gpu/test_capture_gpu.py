@@ -19,7 +19,7 @@ from services.capture.replay_job import ReplayJob, ReplayStep, ReplayWindow, pla
 from services.capture.spec import MeasureSpec
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.full import CudaGraphStrategy
-from tests.services.capture.programs import StrategyConformance, decode_step
+from tests.services.capture.programs import PrefillConformance, StrategyConformance, VerifyConformance, decode_step
 from tuner.probe_plan import ProbePlan
 from workloads.models.config import load_config
 
@@ -67,6 +67,32 @@ class TestPiecewise(StrategyConformance):
 class TestBreakable(StrategyConformance):
     strategy: ClassVar[str] = "breakable"
     device: ClassVar[str] = "cuda"
+
+
+class TestVerifyFull(VerifyConformance):
+    strategy: ClassVar[str] = "full"
+    device: ClassVar[str] = "cuda"
+
+
+class TestVerifyPiecewise(VerifyConformance):
+    strategy: ClassVar[str] = "piecewise"
+    device: ClassVar[str] = "cuda"
+
+
+class TestPrefillPiecewise(PrefillConformance):
+    strategy: ClassVar[str] = "piecewise"
+    device: ClassVar[str] = "cuda"
+
+
+class TestPrefillBreakable(PrefillConformance):
+    strategy: ClassVar[str] = "breakable"
+    device: ClassVar[str] = "cuda"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_flash_takes_several_queries_a_row(packed: bool) -> None:
+    config, device = load_config("qwen3-0.6b"), torch.device("cuda")
+    assert agrees(FlashAttention, config, torch.bfloat16, device, packed=packed, tokens_per_row=4)
 
 
 def test_the_length_aware_attention_is_used_for_the_public_shapes() -> None:

@@ -1,5 +1,7 @@
 """DecodeAttention: the interface of a decode-attention backend, in two parts as engines have it.
 
+A row adds one token, or q of them where an engine verifies drafts: then its last query sees its last token.
+
 `plan` runs outside the graph before every step and turns positions and lengths into whatever the kernel reads.
 `over(...)` gives the part that runs inside: it touches only the tensors of `arguments`, whose addresses never change.
 Padded rows have length one and write into their own slot, so they cost attention almost nothing and touch no real row.
@@ -19,9 +21,10 @@ from workloads.models.config import ModelConfig
 
 
 class DecodeAttention(ABC):
-    """One new token per row over a `KvCache`.
+    """The new tokens of every row over a `KvCache`.
 
     Args:
+        tokens_per_row: q, new tokens of each row.
         rows: largest step size.
         capacity: tokens per row, a multiple of 16.
         tokens: size of a shared pool of pages; None gives every row its full capacity.
@@ -38,22 +41,23 @@ class DecodeAttention(ABC):
         dtype: torch.dtype,
         device: torch.device,
         tokens: int | None = None,
+        tokens_per_row: int = 1,
     ) -> None:
-        self.config = config
+        self.config, self.tokens_per_row = config, tokens_per_row
         self.cache = KvCache(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
         self._row_start = torch.arange(rows + 1, dtype=torch.int32, device=device) * capacity
         if self.cache.packed:
             self._row_start.zero_()
-        self._slots = self._row_start[:rows].long()
+        self._slots = self._row_start[:rows].long().repeat_interleave(tokens_per_row)
 
     @abstractmethod
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
-        """Prepare a step of `len(positions)` rows, padding included; implementations call `plan_slots`.
+        """Prepare a step of `len(lengths)` rows, padding included; implementations call `plan_slots`.
 
         Args:
-            positions: int64 [size], where each row's new token is written.
-            lengths: int32 [size], tokens each row attends to, the new one included.
-            host_lengths: int32 [n] on the host, lengths of the n <= size real rows; padded rows have length one.
+            positions: int64 [size x q], where each new token is written, row after row.
+            lengths: int32 [size], tokens each row attends to, the new ones included.
+            host_lengths: int32 [n] on the host, lengths of the n <= size real rows; padded rows have length q.
         """
 
     @abstractmethod
@@ -65,12 +69,13 @@ class DecodeAttention(ABC):
         """The capturable part over the tensors of `arguments`."""
 
     def plan_slots(self, positions: Tensor, lengths: Tensor) -> None:
-        """Where every row begins (in a packed cache) and where its new token goes."""
-        size = len(positions)
+        """Where every row begins (in a packed cache) and where its new tokens go."""
+        size, q = len(lengths), self.tokens_per_row
         if self.cache.packed:
             pages = torch.div(lengths + (PAGE_TOKENS - 1), PAGE_TOKENS, rounding_mode="floor")
             torch.cumsum(pages * PAGE_TOKENS, 0, dtype=torch.int32, out=self._row_start[1 : size + 1])
-        torch.add(self._row_start[:size], positions, out=self._slots[:size])
+        slots = self._slots[: size * q].view(size, q)
+        torch.add(self._row_start[:size, None], positions.view(size, q), out=slots)
 
     def row_starts(self, rows: int) -> list[int]:
         """Where each of the first rows of the planned step begins in the cache."""

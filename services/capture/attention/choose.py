@@ -26,9 +26,17 @@ _SHORT: dict[type[DecodeAttention], str] = {FlashinferAttention: "flashinfer", F
 
 
 def choose_attention(
-    config: ModelConfig, dtype: torch.dtype, device: torch.device, wanted: str = "auto"
+    config: ModelConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    wanted: str = "auto",
+    *,
+    tokens_per_row: int = 1,
 ) -> type[DecodeAttention]:
     """The backend for a model here: the one `wanted`, or flashinfer, else torch's flash operator, else dense.
+
+    Steps that verify drafts (several new tokens a row) take torch's flash operator at best: flashinfer's decode kernel
+    has one query a row.
 
     A kernel must first agree with the dense backend on a small step: flashinfer compiles on first use, which can fail,
     and the operator behind flash is not public and may change its contract between torch versions.
@@ -38,7 +46,9 @@ def choose_attention(
     """
     for backend, supported in _FAST:
         asked = wanted in ("auto", _SHORT[backend]) and supported(config, dtype, device)
-        if asked and agrees(backend, config, dtype, device):
+        if asked and backend is FlashinferAttention and tokens_per_row > 1 and wanted == "auto":
+            continue
+        if asked and agrees(backend, config, dtype, device, tokens_per_row=tokens_per_row):
             return backend
     if wanted in ("auto", "dense"):
         return DenseAttention
@@ -53,14 +63,16 @@ def agrees(
     device: torch.device,
     *,
     packed: bool = False,
+    tokens_per_row: int = 1,
 ) -> bool:
     """Whether a backend computes what the dense one does."""
     try:
-        own = _probe(backend, config, dtype, device, packed=packed)
+        own = _probe(backend, config, dtype, device, packed=packed, tokens_per_row=tokens_per_row)
     except _UNUSABLE as error:
         logger.warning("%s is not used: %s", backend.name, (str(error).splitlines() or [type(error).__name__])[0])
         return False
-    return torch.allclose(own, _probe(DenseAttention, config, dtype, device), atol=3e-2, rtol=3e-2)
+    dense = _probe(DenseAttention, config, dtype, device, tokens_per_row=tokens_per_row)
+    return torch.allclose(own, dense, atol=3e-2, rtol=3e-2)
 
 
 def _probe(
@@ -70,24 +82,27 @@ def _probe(
     device: torch.device,
     *,
     packed: bool = False,
+    tokens_per_row: int = 1,
 ) -> Tensor:
     """Attention of one step over the same keys and values, wherever the backend keeps them."""
-    rows, capacity = len(PROBE_LENGTHS), max(PROBE_LENGTHS)
-    pool = sum(rounded(length) for length in PROBE_LENGTHS) if packed else None
-    attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=pool)
-    lengths = torch.tensor(PROBE_LENGTHS, dtype=torch.int32)
+    q = tokens_per_row
+    lengths = torch.tensor(PROBE_LENGTHS, dtype=torch.int32) + (q - 1)
+    rows, capacity = len(lengths), rounded(int(lengths.max()))
+    pool = sum(rounded(int(length)) for length in lengths) if packed else None
+    attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=pool, tokens_per_row=q)
     on_device = lengths.to(device)
+    positions = (on_device.long()[:, None] - q + torch.arange(q, device=device)).flatten()
     generator = torch.Generator(device=device).manual_seed(2)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=dtype, device=device)
 
-    qkv = normal(rows, config.heads + 2 * config.kv_heads, config.head_dim)
+    qkv = normal(rows * q, config.heads + 2 * config.kv_heads, config.head_dim)
     past_keys, past_values = (normal(rows, capacity, config.kv_heads, config.head_dim) for _ in range(2))
     arguments = attention.arguments(rows, on_device)
-    attention.plan(on_device.long() - 1, on_device, lengths)
+    attention.plan(positions, on_device, lengths)
     for row, start in enumerate(attention.row_starts(rows)):
-        length = PROBE_LENGTHS[row]
+        length = int(lengths[row])
         attention.cache.keys[0, start : start + length] = past_keys[row, :length]
         attention.cache.values[0, start : start + length] = past_values[row, :length]
     query, key, value = qkv.split((config.heads, config.kv_heads, config.kv_heads), dim=1)

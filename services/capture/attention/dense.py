@@ -28,35 +28,41 @@ class DenseAttention(DecodeAttention):
         dtype: torch.dtype,
         device: torch.device,
         tokens: int | None = None,
+        tokens_per_row: int = 1,
     ) -> None:
         # The mask needs every row at a place of its own, so a pool is never shared here.
-        super().__init__(config, rows=rows, capacity=capacity, dtype=dtype, device=device)
-        self._mask = torch.zeros((rows, capacity), dtype=dtype, device=device)
+        super().__init__(
+            config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens_per_row=tokens_per_row
+        )
+        self._mask = torch.zeros((rows * tokens_per_row, capacity), dtype=dtype, device=device)
         self._token = torch.arange(capacity, device=device)
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
         self.plan_slots(positions, lengths)
         mask = self._mask[: len(positions)]
-        mask.zero_().masked_fill_(self._token >= lengths[:, None], float("-inf"))
+        mask.zero_().masked_fill_(self._token > positions[:, None], float("-inf"))
 
     def arguments(self, size: int, lengths: Tensor) -> tuple[Tensor, ...]:
-        tokens = size * self.cache.capacity
-        return self._slots[:size], self._mask[:size], self.cache.keys[:, :tokens], self.cache.values[:, :tokens]
+        tokens, new = size * self.cache.capacity, size * self.tokens_per_row
+        return self._slots[:new], self._mask[:new], self.cache.keys[:, :tokens], self.cache.values[:, :tokens]
 
     def over(self, *tensors: Tensor) -> Attention:
-        return _DenseStep(*tensors)
+        return _DenseStep(*tensors, tokens_per_row=self.tokens_per_row)
 
 
 class _DenseStep:
-    def __init__(self, slots: Tensor, mask: Tensor, keys: Tensor, values: Tensor) -> None:
-        self.slots, self.keys, self.values = slots, keys, values
-        self.mask = mask[:, None, None, :]
+    def __init__(self, slots: Tensor, mask: Tensor, keys: Tensor, values: Tensor, *, tokens_per_row: int) -> None:
+        self.slots, self.keys, self.values, self.q = slots, keys, values, tokens_per_row
+        self.mask = mask.unflatten(0, (-1, tokens_per_row))
 
     def run(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys = self.keys[layer].index_copy_(0, self.slots, key)
         values = self.values[layer].index_copy_(0, self.slots, value)
-        rows, heads, kv_heads = len(query), query.shape[1], key.shape[1]
+        q, kv_heads, group = self.q, key.shape[1], query.shape[1] // key.shape[1]
+        rows = len(query) // q
         # A group of query heads shares one key head: they become its query positions, and nothing is expanded.
-        grouped = query.unflatten(1, (kv_heads, heads // kv_heads))
+        grouped = query.view(rows, q, kv_heads, group, -1).permute(0, 2, 3, 1, 4).flatten(2, 3)
         keys, values = (x.unflatten(0, (rows, -1)).transpose(1, 2) for x in (keys, values))
-        return F.scaled_dot_product_attention(grouped, keys, values, attn_mask=self.mask).flatten(1, 2)
+        mask = self.mask[:, None, None].expand(-1, 1, group, -1, -1).flatten(2, 3)
+        attended: Tensor = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
+        return attended.view(rows, kv_heads, group, q, -1).permute(0, 3, 1, 2, 4).reshape(query.shape)

@@ -28,19 +28,28 @@ class FlashAttention(DecodeAttention):
         dtype: torch.dtype,
         device: torch.device,
         tokens: int | None = None,
+        tokens_per_row: int = 1,
     ) -> None:
-        super().__init__(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
-        self._query_start = torch.arange(rows + 1, dtype=torch.int32, device=device)
+        super().__init__(
+            config,
+            rows=rows,
+            capacity=capacity,
+            dtype=dtype,
+            device=device,
+            tokens=tokens,
+            tokens_per_row=tokens_per_row,
+        )
+        self._query_start = torch.arange(rows + 1, dtype=torch.int32, device=device) * tokens_per_row
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
         self.plan_slots(positions, lengths)
 
     def arguments(self, size: int, lengths: Tensor) -> tuple[Tensor, ...]:
         starts = self._query_start[: size + 1], self._row_start[: size + 1]
-        return self._slots[:size], lengths, *starts, self.cache.keys, self.cache.values
+        return self._slots[: size * self.tokens_per_row], lengths, *starts, self.cache.keys, self.cache.values
 
     def over(self, *tensors: Tensor) -> Attention:
-        return _FlashStep(*tensors, capacity=self.cache.capacity)
+        return _FlashStep(*tensors, longest=(self.tokens_per_row, self.cache.capacity))
 
 
 class _FlashStep:
@@ -53,17 +62,16 @@ class _FlashStep:
         keys: Tensor,
         values: Tensor,
         *,
-        capacity: int,
+        longest: tuple[int, int],
     ) -> None:
         self.slots, self.lengths, self.query_start, self.key_start = slots, lengths, query_start, key_start
-        self.keys, self.values, self.capacity = keys, values, capacity
+        self.keys, self.values, self.longest = keys, values, longest
 
     def run(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         keys = self.keys[layer].index_copy_(0, self.slots, key)
         values = self.values[layer].index_copy_(0, self.slots, value)
-        return flash_forward(
-            query, keys, values, (self.query_start, self.key_start), (1, self.capacity), False, self.lengths
-        )
+        starts, causal = (self.query_start, self.key_start), self.longest[0] > 1
+        return flash_forward(query, keys, values, starts, self.longest, causal, self.lengths)
 
 
 def flash_forward(

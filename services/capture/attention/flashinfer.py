@@ -34,7 +34,10 @@ class FlashinferAttention(DecodeAttention):
         dtype: torch.dtype,
         device: torch.device,
         tokens: int | None = None,
+        tokens_per_row: int = 1,
     ) -> None:
+        if tokens_per_row > 1:
+            raise ValueError("its decode kernel takes one new token a row")
         super().__init__(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
         # Partial results of split rows: float32, one query tile per row and head, with room for as many splits.
         partial_bytes = 2 * rows * config.heads * _QUERY_TILE_ROWS * config.head_dim * 4

@@ -7,23 +7,43 @@ from typing import ClassVar
 import pytest
 import torch
 
+from services.capture.attention.base import DecodeAttention
 from services.capture.attention.choose import choose_attention
 from services.capture.correctness import check_size
-from services.capture.decode_step import DecodeStep
+from services.capture.decode_step import Batch, DecodeStep
+from services.capture.prefill_correctness import check_prefill
+from services.capture.prefill_step import PrefillStep
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.eager import EagerStrategy
+from workloads.models.decoder import Decoder
 from workloads.models.weights import build_decoder
 
 
 def decode_step(
-    device: str = "cpu", *, model: str = "tiny-qwen3", rows: int = 16, capacity: int = 16, head: bool = True
+    device: str = "cpu",
+    *,
+    model: str = "tiny-qwen3",
+    rows: int = 16,
+    capacity: int = 16,
+    head: bool = True,
+    tokens_per_row: int = 1,
 ) -> DecodeStep:
+    decoder, backend = _model(device, model, tokens_per_row)
+    return DecodeStep(
+        decoder, backend, rows=rows, capacity=capacity, lm_head_in_graph=head, tokens_per_row=tokens_per_row
+    )
+
+
+def prefill_step(device: str = "cpu", *, model: str = "tiny-qwen3", rows: int = 16) -> PrefillStep:
+    return PrefillStep(*_model(device, model, 1), rows=rows)
+
+
+def _model(device: str, model: str, tokens_per_row: int) -> tuple[Decoder, type[DecodeAttention]]:
     where = torch.device(device)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     decoder = build_decoder(model, positions=64, device=where, dtype=dtype)
-    backend = choose_attention(decoder.config, dtype, where)
-    return DecodeStep(decoder, backend, rows=rows, capacity=capacity, lm_head_in_graph=head)
+    return decoder, choose_attention(decoder.config, dtype, where, tokens_per_row=tokens_per_row)
 
 
 class StrategyConformance:
@@ -80,3 +100,74 @@ class StrategyConformance:
         strategy.close()
         with pytest.raises(KeyError):
             strategy.run(2)
+
+
+class VerifyConformance(StrategyConformance):
+    """The same with four tokens a row, as drafts are verified."""
+
+    @pytest.fixture(params=["tiny-llama", "tiny-qwen3-moe"])
+    def step(self, request: pytest.FixtureRequest) -> DecodeStep:
+        return decode_step(self.device, model=request.param, tokens_per_row=4)
+
+    def test_a_row_of_drafts_is_the_steps_it_stands_for(self) -> None:
+        """Four tokens at once leave the logits that one token after the other leaves."""
+        at_once = decode_step(self.device, model="tiny-llama", rows=2, tokens_per_row=4)
+        tokens = torch.arange(8) + 3
+        lengths = torch.tensor([9, 4])
+        pin = self.device == "cuda"
+        verify = self.make(at_once)
+        verify.prepare(2)
+        at_once.load(Batch.of(tokens, lengths, pin=pin), 2)
+        verify.run(2)
+        single = decode_step(self.device, model="tiny-llama", rows=2)
+        eager = EagerStrategy(single)
+        eager.prepare(2)
+        for draft in range(4):
+            now = tokens.view(2, 4)[:, draft]
+            single.load(Batch.of(now, lengths - 3 + draft, pin=pin), 2)
+            eager.run(2)
+            expected = at_once.logits(2).view(2, 4, -1)[:, draft]
+            atol = 1e-5 if self.device == "cpu" else 3e-2
+            torch.testing.assert_close(single.logits(2), expected, atol=atol, rtol=atol)
+        verify.close()
+
+
+class PrefillConformance:
+    """Strategies that leave attention eager, over token counts. Subclasses name one."""
+
+    strategy: ClassVar[str]
+    device: ClassVar[str] = "cpu"
+
+    @pytest.fixture(params=["tiny-llama", "tiny-qwen3-moe"])
+    def step(self, request: pytest.FixtureRequest) -> PrefillStep:
+        return prefill_step(self.device, model=request.param)
+
+    def make(self, step: PrefillStep) -> Strategy:
+        return make_strategy(self.strategy, step, step.decoder.device, warmup=1)
+
+    def test_any_prompt_up_to_the_size_runs_through_it(self, step: PrefillStep) -> None:
+        strategy = self.make(step)
+        for size in (16, 9, 1):
+            strategy.prepare(size)
+            check = check_prefill(step, strategy, size, seed=size)
+            assert check.rows == max(1, size * 2 // 3)
+        step.load(step.full(5, seed=3), 9)
+        strategy.run(9)
+        padded = step.hidden(5).clone()
+        eager = EagerStrategy(step)
+        eager.prepare(5)
+        step.load(step.full(5, seed=3), 5)
+        eager.run(5)
+        atol = 1e-5 if self.device == "cpu" else 5e-2
+        torch.testing.assert_close(padded, step.hidden(5), atol=atol, rtol=atol)
+        assert step.finish(5).shape == (1,)
+        strategy.close()
+
+    def test_a_size_can_be_prepared_after_a_longer_prompt(self, step: PrefillStep) -> None:
+        strategy = self.make(step)
+        strategy.prepare(16)
+        step.load(step.full(16), 16)
+        strategy.run(16)
+        strategy.prepare(4)
+        check_prefill(step, strategy, 4)
+        strategy.close()

@@ -51,6 +51,11 @@ def test_every_row_reads_its_own_pages(packed: bool) -> None:
     assert not agrees(WrongPages, CONFIG, torch.float32, CPU, packed=packed)
 
 
+def test_flashinfer_is_not_asked_for_what_its_kernel_cannot_do() -> None:
+    assert not agrees(StandIn, CONFIG, torch.float32, CPU, tokens_per_row=4)
+    assert agrees(DenseAttention, CONFIG, torch.float32, CPU, tokens_per_row=4)
+
+
 def test_pages_of_rows() -> None:
     indptr, last_page = page_layout(torch.tensor([1, 16, 17, 48], dtype=torch.int32))
     assert indptr.tolist() == [0, 1, 2, 4, 7] and last_page.tolist() == [1, 16, 1, 16]

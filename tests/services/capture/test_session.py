@@ -157,6 +157,21 @@ print(profile_file.dump_profile(measure_profile(spec, use_ray=False)))
     assert parse_profile(done.stdout).family("decode_full").sizes.tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("change", "family", "unit"),
+    [
+        ({"family": "prefill", "strategy": "piecewise"}, "prefill_piecewise", "tokens"),
+        ({"family": "target_verify", "tokens_per_request": 3, "contexts": (16, 32)}, "target_verify", "requests"),
+    ],
+)
+def test_other_families_are_measured_the_same_way(change: dict[str, object], family: str, unit: str) -> None:
+    profile = measure_profile(small(**change), use_ray=False)
+    cost = profile.family(family)
+    assert cost.unit == unit and cost.sizes.tolist() == [1, 4, 8]
+    assert (cost.replay_ms > 0).all() and (cost.fallback_ms > 0).all()
+    assert parse_profile(dump_profile(profile)).families.keys() == {family}
+
+
 @pytest.fixture
 def even_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps that take 1 ms and a tenth a row: what is probed must not hang on how busy this machine is."""

@@ -53,6 +53,10 @@ def test_a_list_job_measures_the_list_and_nothing_else() -> None:
         ({"strategy": "magic"}, "strategy"),
         ({"device": "tpu"}, "device"),
         ({"fills": (1.5,)}, "fills"),
+        ({"family": "draft"}, "family"),
+        ({"family": "prefill"}, "strategy"),
+        ({"family": "target_verify"}, "tokens_per_request"),
+        ({"tokens_per_request": 4}, "tokens_per_request"),
         ({"probing": ProbePlan(candidates=(1, 16))}, "sizes"),
     ],
 )

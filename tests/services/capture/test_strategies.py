@@ -15,7 +15,7 @@ from services.capture.strategies.choose import NAMES, make_strategy
 from services.capture.strategies.compiled import CompiledCpuStrategy, CompiledProgram
 from services.capture.strategies.eager import EagerStrategy
 from services.capture.strategies.full import TracedStrategy
-from tests.services.capture.programs import StrategyConformance, decode_step
+from tests.services.capture.programs import PrefillConformance, StrategyConformance, VerifyConformance, decode_step
 from workloads.errors import BadUsage, Unavailable
 from workloads.models.attention import Attention
 
@@ -33,6 +33,26 @@ class TestPiecewise(StrategyConformance):
 
 
 class TestBreakable(StrategyConformance):
+    strategy: ClassVar[str] = "breakable"
+
+
+class TestVerifyTraced(VerifyConformance):
+    strategy: ClassVar[str] = "full"
+
+
+class TestVerifyPiecewise(VerifyConformance):
+    strategy: ClassVar[str] = "piecewise"
+
+
+class TestPrefillEager(PrefillConformance):
+    strategy: ClassVar[str] = "eager"
+
+
+class TestPrefillPiecewise(PrefillConformance):
+    strategy: ClassVar[str] = "piecewise"
+
+
+class TestPrefillBreakable(PrefillConformance):
     strategy: ClassVar[str] = "breakable"
 
 

@@ -196,16 +196,10 @@ class Source:
             case "xz":
                 opener = lzma.open
             case "zstd":
-                opener = self._zstd_opener()
+                opener = zstd.open_zstd
             case _:
                 opener = lambda path: path.open("rb")  # noqa: E731
         return cast(IO[bytes], opener(self.path))
-
-    def _zstd_opener(self) -> Callable[[Path], Any]:
-        found = zstd.opener()
-        if found is None:
-            raise self.bad("is packed with zstd, which nothing on this machine can unpack; run `unzstd` on it first")
-        return found
 
     def _read(self, stream: IO[bytes], done: int, most: int | None = None) -> bytes:
         try:

@@ -96,6 +96,19 @@ def test_cut_off_packed_files_are_refused(tmp_path: Path, pack: Callable[[bytes]
             read(path)
 
 
+def test_zstd_frames_of_any_number_are_read_and_a_broken_one_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    row = b"2023-11-16 18:15:46.68,5,6\n"
+    frames = [zstd(AZURE.encode() + row), zstd(row * 100_000), zstd(row)]
+    path.write_bytes(b"".join(frames))
+    assert read(path).rows.kept == 100_002
+    damaged = bytearray(frames[1])
+    damaged[len(damaged) // 2] ^= 0xFF
+    path.write_bytes(frames[0] + bytes(damaged))
+    with pytest.raises(BadInput, match="the zstd data is cut off or damaged"):
+        read(path)
+
+
 def _refused_within(path: Path, message: str, limit_bytes: int) -> None:
     tracemalloc.start()
     try:

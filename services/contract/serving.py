@@ -53,6 +53,11 @@ class ServingReportModel(Answer):
     makespan_s: float | None
     slo_share: float | None = None
     goodput_requests_per_s: float | None = None
+    preemptions: int = 0
+    recomputed_tokens: int = 0
+    prefix_hit_share: float | None = None
+    tokens_per_step: float | None = None
+    rank_padding: float | None = None
 
     @classmethod
     def from_domain(cls, report: ServingReport) -> Self:

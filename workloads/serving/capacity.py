@@ -53,20 +53,35 @@ def mean_request(input_tokens: I64, output_tokens: I64) -> MeanRequest:
 
 
 def engine_ms_per_request(
-    input_tokens: I64, output_tokens: I64, policy: PolicyName, limits: SchedulerLimits, step_time: StepTime
+    input_tokens: I64,
+    output_tokens: I64,
+    policy: PolicyName,
+    limits: SchedulerLimits,
+    step_time: StepTime,
+    *,
+    tokens_per_step: float = 1.0,
+    computed_share: float = 1.0,
 ) -> float:
-    """Engine milliseconds that a mean request of these [N] needs at the best batch size; see the module."""
+    """Engine milliseconds that a mean request of these [N] needs at the best batch size; see the module.
+
+    Args:
+        tokens_per_step: tokens that a request gains in a decode step; above 1 with speculation.
+        computed_share: share of prompt tokens that a prefix cache leaves to compute.
+    """
     mean = mean_request(input_tokens, output_tokens)
     most = limits.max_running_requests
     if limits.kv_tokens is not None and mean.reserved_tokens > 0:
         most = max(1, min(most, int(limits.kv_tokens // mean.reserved_tokens)))
     batch = np.arange(1, most + 1, dtype=np.float64)
     bucket_ms = step_time.decode_ms[1 : most + 1]
-    rows_ms = mean.decode_tokens * (step_time.attention_ms_per_token * mean.kv_tokens + step_time.row_ms)
-    decode_steps = mean.decode_tokens / batch
+    steps_alone = mean.decode_tokens / tokens_per_step
+    rows_ms = steps_alone * (step_time.attention_ms_per_token * mean.kv_tokens + step_time.row_ms)
+    decode_steps = steps_alone / batch
     if policy == "decode":
         return float(np.min(decode_steps * bucket_ms)) + rows_ms
-    ways = _prefill_ways(input_tokens, limits, step_time)
+    ways = [
+        (ms * computed_share, steps * computed_share) for ms, steps in _prefill_ways(input_tokens, limits, step_time)
+    ]
     if policy == "sglang":
         return float(np.min(decode_steps * bucket_ms)) + rows_ms + min(ms for ms, _ in ways)
     return rows_ms + min(ms + _beside_mixed(decode_steps, bucket_ms, mixed) for ms, mixed in ways)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from workloads.errors import BadUsage
 
 PolicyName = Literal["vllm", "sglang", "decode"]
+UNLIMITED = int(np.iinfo(np.int64).max)
+"""KV tokens where nothing limits them."""
 
 
 @dataclass(frozen=True, slots=True)

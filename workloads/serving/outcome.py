@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from workloads.arrays import F64, I64, Bool, frozen
+from workloads.serving.features import Features
+from workloads.serving.lockstep import state
 from workloads.serving.report import ServingReport
 from workloads.serving.rows import DECODE_ROWS, STEP_MS, STEPS
 from workloads.traces.records import StepTrace
@@ -40,12 +43,44 @@ class RequestTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """What the features did, summed over engines; see the fields of the same names in `ServingReport`."""
+
+    preemptions: int
+    recomputed_tokens: int
+    prefilled_tokens: int
+    made_tokens: int
+    row_steps: int
+    prefix_hit_share: float | None
+    tokens_per_step: float | None
+    rank_padding: float | None
+
+    @classmethod
+    def of(cls, totals: I64, features: Features) -> Tally:
+        """From the totals of `workloads.serving.lockstep.state`."""
+        count = [int(total) for total in totals]
+        prompts, row_steps = max(1, count[state.PROMPT_TOKENS]), max(1, count[state.ROW_STEPS])
+        padded_to = max(1, count[state.LARGEST_ROW_STEPS] * features.attention_ranks)
+        return cls(
+            count[state.PREEMPTIONS],
+            count[state.RECOMPUTED_TOKENS],
+            count[state.PREFILLED_TOKENS],
+            count[state.MADE_TOKENS],
+            count[state.ROW_STEPS],
+            count[state.HIT_TOKENS] / prompts if features.prefix_cache else None,
+            count[state.ROW_TOKENS] / row_steps if features.speculation else None,
+            1 - count[state.ROW_STEPS] / padded_to if features.attention_ranks > 1 else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Simulation:
-    """Outcome of `workloads.serving.simulate.simulate`."""
+    """Outcome of `workloads.serving.simulate.simulate`; `tally` is None where no feature was on."""
 
     steps: StepTrace
     report: ServingReport
     requests: RequestTimes
+    tally: Tally | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +90,7 @@ class Run:
     Attributes:
         ran: bool [N], the request took part in steps.
         decode_from_schedule: the node decodes only; a request's decoding begins when it is scheduled.
+        tally: None where no feature was on.
     """
 
     counts: I64
@@ -66,6 +102,7 @@ class Run:
     engines: int
     max_running_requests: int
     decode_from_schedule: bool
+    tally: Tally | None = None
 
 
 def summarise(run: Run, load_share: float) -> ServingReport:
@@ -94,7 +131,13 @@ def summarise(run: Run, load_share: float) -> ServingReport:
         completed=len(run.ran) - run.rejected,
         rejected=run.rejected,
         makespan_s=makespan_s,
+        **_featured(run.tally),
     )
+
+
+def _featured(tally: Tally | None) -> dict[str, Any]:
+    names = ("preemptions", "recomputed_tokens", "prefix_hit_share", "tokens_per_step", "rank_padding")
+    return {} if tally is None else {name: getattr(tally, name) for name in names}
 
 
 def queue_grew(arrival_s: F64, scheduled_s: F64) -> bool:

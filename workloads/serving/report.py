@@ -24,6 +24,11 @@ class ServingReport:
         completed, rejected: requests; rejected ones need more KV than the engine has, or prefill
             longer than its unchunked step.
         makespan_s: first arrival to last token.
+        preemptions: times that a running request lost its KV cache to others (vLLM preemption, SGLang retraction).
+        recomputed_tokens: prefill tokens computed again for that reason.
+        prefix_hit_share: share of prompt tokens found in the prefix cache at first admission; None without one.
+        tokens_per_step: tokens that a request gained in a decode step on average; None without speculation.
+        rank_padding: share of decode rows that pad a rank to the largest one; None with a single rank.
         slo_share, goodput_requests_per_s: requests within the user's objective, as a share of all and per second of
             the makespan; None where none was stated (`workloads.serving.goodput`).
     """
@@ -43,5 +48,10 @@ class ServingReport:
     completed: int
     rejected: int
     makespan_s: float
+    preemptions: int = 0
+    recomputed_tokens: int = 0
+    prefix_hit_share: float | None = None
+    tokens_per_step: float | None = None
+    rank_padding: float | None = None
     slo_share: float | None = None
     goodput_requests_per_s: float | None = None

@@ -37,13 +37,42 @@ def put_decode(
     counts: I64, times: F64, row: int, running: int, steps: int, now_ms: float, span_ms: float, kv_tokens: int
 ) -> None:
     """Write a stretch of `steps` decode steps (family 0) whose first attends to `kv_tokens`."""
-    counts[row, 0] = running
+    mean_kv_tokens = kv_tokens + 0.5 * running * (steps - 1.0)
+    put_stretch(counts, times, row, running, running, steps, now_ms, span_ms, mean_kv_tokens)
+
+
+@compiled
+def put_stretch(
+    counts: I64,
+    times: F64,
+    row: int,
+    size: int,
+    decode_rows: int,
+    steps: int,
+    now_ms: float,
+    span_ms: float,
+    mean_kv_tokens: float,
+) -> None:
+    """Write a stretch of decode steps (family 0) whose size need not be its number of rows."""
+    counts[row, 0] = size
     counts[row, 1] = steps
     counts[row, 2] = 0
-    counts[row, 3] = running
+    counts[row, 3] = decode_rows
     times[row, 0] = now_ms
     times[row, 1] = span_ms / steps
-    times[row, 2] = kv_tokens + 0.5 * running * (steps - 1.0)
+    times[row, 2] = mean_kv_tokens
+
+
+@compiled
+def extend_stretch(counts: I64, times: F64, rows: int, size: int, step_ms: float, kv_tokens: int) -> bool:
+    """Let the last of `rows` rows stand for one decode step more, where it has that size; False where it has not."""
+    last = rows - 1
+    if last < 0 or counts[last, 2] != 0 or counts[last, 0] != size:
+        return False
+    counts[last, 1] += 1
+    times[last, 1] += (step_ms - times[last, 1]) / counts[last, 1]
+    times[last, 2] += (kv_tokens - times[last, 2]) / counts[last, 1]
+    return True
 
 
 @compiled

@@ -12,6 +12,7 @@ import numpy as np
 from workloads.arrays import F64, I8, I64, frozen
 from workloads.errors import BadInput
 from workloads.histogram import Origin, StepHistogram, Unit
+from workloads.traces.prefix_blocks import PrefixBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +25,19 @@ class RequestTrace:
         output_tokens: int64 [N], generated tokens, at least 1. The first comes from prefill, so a request
             takes part in `output_tokens - 1` decode steps.
         start_epoch_s: Unix time of the first arrival where the file gives one.
+        prefix_blocks: block ids of every request where the file gives them.
     """
 
     arrival_s: F64
     input_tokens: I64
     output_tokens: I64
     start_epoch_s: float | None = None
+    prefix_blocks: PrefixBlocks | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(self.arrival_s), len(self.input_tokens), len(self.output_tokens)}
+        if self.prefix_blocks is not None:
+            lengths.add(len(self.prefix_blocks))
         if len(lengths) != 1 or lengths == {0}:
             raise BadInput("a request trace needs at least one request and columns of one length")
         if not np.all(np.isfinite(self.arrival_s)) or np.any(np.diff(self.arrival_s) < 0):
@@ -62,13 +67,19 @@ class RequestTrace:
         if len(arrival_s) == 0:
             raise BadInput(f"the window {first}:{last} of {len(self)} requests is empty")
         start = None if self.start_epoch_s is None else self.start_epoch_s + float(arrival_s[0])
-        return RequestTrace(
-            arrival_s - arrival_s[0], self.input_tokens[first:last], self.output_tokens[first:last], start
-        )
+        blocks = self.prefix_blocks
+        if blocks is not None:
+            blocks = blocks.of(np.arange(len(self), dtype=np.int64)[first:last])
+        tokens = (self.input_tokens[first:last], self.output_tokens[first:last])
+        return RequestTrace(arrival_s - arrival_s[0], *tokens, start, blocks)
 
     def digest(self) -> str:
         """SHA-256 of the columns: the content address of the trace."""
-        return _digest("requests", self.arrival_s, self.input_tokens, self.output_tokens)
+        columns = (self.arrival_s, self.input_tokens, self.output_tokens)
+        if self.prefix_blocks is None:
+            return _digest("requests", *columns)
+        blocks = self.prefix_blocks
+        return _digest(f"requests|blocks of {blocks.block_tokens}", *columns, blocks.ids, blocks.starts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,9 +144,6 @@ class StoredRecommendation:
     digest: str
     created_at: datetime
 
-
-@dataclass(frozen=True, slots=True)
-class StoredToken:
     @property
     def lists(self) -> Mapping[str, Sequence[int]]:
         """The chosen lists by name."""
@@ -166,6 +163,9 @@ class RecommendationHead:
     digest: str
     created_at: datetime
 
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
     """A token without the token."""
 
     id: str

@@ -17,6 +17,8 @@ Family = Literal["decode", "target_verify", "prefill"]
 SEGMENTED = ("eager", "piecewise", "breakable")
 
 CPU_SIZES = (1, 2, 4, 8, 16, 24, 32)
+CPU_PREFILL_SIZES = (8, 16, 32, 64)
+PREFILL_SIZES = (4, 8, 16, 32, 64, *range(128, 1025, 128), *range(1280, 2049, 256), *range(2560, 8193, 512))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,39 @@ def default_spec(
         contexts=(512, 1024, 2048, 4096),
         iterations=2,
         device="cuda",
+    )
+
+
+def family_spec(
+    base: MeasureSpec,
+    family: Family,
+    *,
+    tokens_per_request: int = 1,
+    strategy: Strategy | None = None,
+    sizes: tuple[int, ...] | None = None,
+) -> MeasureSpec:
+    """The same job for another family. Prefill has token counts of its own and neither probes nor context points.
+
+    Args:
+        strategy: None is `full`, and `piecewise` for prefill, as engines capture them.
+        sizes: what the person named; None takes the family's own.
+
+    Raises:
+        BadUsage: the family cannot be run that way.
+    """
+    way: Strategy = strategy or ("piecewise" if family == "prefill" else "full")
+    if family != "prefill":
+        return replace(base, family=family, tokens_per_request=tokens_per_request, strategy=way)
+    return replace(
+        base,
+        family=family,
+        tokens_per_request=tokens_per_request,
+        strategy=way,
+        sizes=sizes or (CPU_PREFILL_SIZES if base.device == "cpu" else PREFILL_SIZES),
+        fallback_sizes=(),
+        prefill_tokens=(),
+        contexts=(),
+        probing=None,
     )
 
 

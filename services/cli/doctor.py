@@ -89,6 +89,20 @@ def _cuda() -> Finding:
     return Finding("CUDA in torch", None, "measuring runs on the CPU and says so; recorded GPU profiles still apply")
 
 
+def _conditional_nodes() -> Finding:
+    """Whether torch captures `torch.cond` as a conditional node; a branch on data ends a capture where it does not."""
+    if find_spec("torch") is None:
+        return Finding("torch.cond in a graph", None, "pip install 'captune[worker]'")
+    import torch
+
+    graph = getattr(torch._C, "_CUDAGraph", None)
+    if graph is not None and any("if_node" in name or "conditional" in name for name in dir(graph)):
+        return Finding("torch.cond in a graph", "conditional nodes")
+    return Finding(
+        "torch.cond in a graph", None, f"torch {torch.__version__} captures no conditional nodes; use breakable"
+    )
+
+
 def _database() -> Finding:
     settings = Settings.from_environment()
     try:
@@ -118,6 +132,7 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _gpu,
     _package("torch", "torch", "worker"),
     _cuda,
+    _conditional_nodes,
     _package("Ray", "ray", "worker"),
     _package("flashinfer", "flashinfer-python", "gpu"),
     _package("API (fastapi)", "fastapi", "server"),

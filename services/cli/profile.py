@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from services.capture.spec import Device, Strategy
+from services.capture.spec import Device, Family, Strategy, family_spec
 from services.cli.context import output
 from services.cli.output import number, progress, table
 from tuner.cost_profile import CostProfile
@@ -29,6 +29,15 @@ _MOST_LISTED = 500
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 Reference = Annotated[str, typer.Argument(metavar="P", help="A shipped or stored profile name, or a file.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is measured of a model; see `services.capture.spec.family_spec`."""
+
+    family: Family = "decode"
+    tokens_per_request: int = 1
+    strategy: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,15 @@ def measure(
         str | None,
         typer.Option("--for", metavar="SOURCE", help="Probe for the step sizes of this histogram, log or record."),
     ] = None,
-    strategy: Annotated[Strategy, typer.Option("--strategy", help="How a step is run.")] = "full",
+    family: Annotated[
+        Family, typer.Option("--family", help="What a size counts: requests that decode or verify, tokens of a prompt.")
+    ] = "decode",
+    tokens_per_request: Annotated[
+        int, typer.Option("--tokens-per-request", metavar="Q", help="With target_verify: drafts and one more.")
+    ] = 1,
+    strategy: Annotated[
+        Strategy | None, typer.Option("--strategy", help="How a step is run: full, and piecewise for prefill.")
+    ] = None,
     device: Annotated[Device, typer.Option("--device", help="auto takes the GPU where there is one.")] = "auto",
     starts: Annotated[int, typer.Option("--starts", metavar="N", help="Fresh worker processes to repeat in.")] = 2,
     repeats: Annotated[int, typer.Option("--repeats", metavar="N", help="Readings a size and start.")] = 7,
@@ -78,10 +95,9 @@ def measure(
     The first start goes from a coarse grid to wherever another reading could still change the best capture list, until
     that list's expected step is known within 1 %; the other starts measure all these sizes again.
     """
+    kind = Kind(family, tokens_per_request, strategy)
     chosen = SizeChoice(sizes, dense, workload)
-    profile = measure_here(
-        model, chosen=chosen, strategy=strategy, device=device, starts=starts, repeats=repeats, name=name
-    )
+    profile = measure_here(model, kind=kind, chosen=chosen, device=device, starts=starts, repeats=repeats, name=name)
     if out is not None:
         _write(out, dump_profile(profile))
     else:
@@ -92,8 +108,8 @@ def measure(
 def measure_here(
     model: str,
     *,
+    kind: Kind | None = None,
     chosen: SizeChoice | None = None,
-    strategy: Strategy = "full",
     device: Device = "auto",
     starts: int = 2,
     repeats: int = 7,
@@ -102,18 +118,21 @@ def measure_here(
     """Measure with a progress bar.
 
     Raises:
-        BadUsage: `chosen` contradicts itself.
+        BadUsage: `chosen` contradicts itself, or the family cannot be run that way.
         MissingExtra, Unavailable, MeasurementFailed: see `services.capture.pool.measure`.
     """
     from services.capture.forecast import Forecast
     from services.capture.job import describe, plan_job
 
-    chosen = chosen or SizeChoice()
-    spec = replace(
-        plan_job(model, device=device, sizes=_sizes(chosen.sizes), dense=chosen.dense, plan=chosen.plan()),
-        strategy=strategy,
-        starts=starts,
-        repeats=repeats,
+    chosen, kind = chosen or SizeChoice(), kind or Kind()
+    sizes = _sizes(chosen.sizes)
+    base = plan_job(model, device=device, sizes=sizes, dense=chosen.dense, plan=chosen.plan())
+    spec = family_spec(
+        replace(base, starts=starts, repeats=repeats),
+        kind.family,
+        tokens_per_request=kind.tokens_per_request,
+        strategy=kind.strategy,
+        sizes=sizes,
     )
     from services.capture.pool import measure_profile
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.capture.spec import MeasureSpec, default_fallback_sizes, default_sizes, default_spec, list_spec
+from services.capture.spec import (
+    MeasureSpec,
+    default_fallback_sizes,
+    default_sizes,
+    default_spec,
+    family_spec,
+    list_spec,
+)
 from tuner.probe_plan import ProbePlan
 from workloads.errors import BadUsage
 
@@ -34,6 +41,16 @@ def test_sizes_that_kill_their_worker_are_not_probed_again() -> None:
     assert without.probing is not None and 72 not in without.probing.candidates
     endless = spec.without(frozenset({512}))
     assert endless.probing is None and endless.sizes[-1] == 384
+
+
+def test_prefill_has_sizes_of_its_own() -> None:
+    base = default_spec("tiny-llama", cuda=True)
+    job = family_spec(base, "prefill")
+    assert job.strategy == "piecewise" and job.sizes[-1] == 8192 and job.probing is None and not job.contexts
+    assert family_spec(base, "prefill", sizes=(64,), strategy="breakable").sizes == (64,)
+    assert family_spec(base, "target_verify", tokens_per_request=4).probing == base.probing
+    with pytest.raises(BadUsage, match="every prompt has another number"):
+        family_spec(base, "prefill", strategy="full")
 
 
 def test_a_list_job_measures_the_list_and_nothing_else() -> None:

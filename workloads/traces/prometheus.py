@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from workloads.traces.base import Probe, Reader
-from workloads.traces.log_lines import pieces
+from workloads.traces.log_lines import candidate_lines, pieces
 from workloads.traces.log_reader import Evidence, interval_s
 from workloads.traces.mapping import ColumnMapping
-from workloads.traces.prometheus_steps import GAUGE_LINE, RUNNING, WANTED, ScrapeSteps
+from workloads.traces.prometheus_steps import GAUGE_LINE, RUNNING, SERIES, WANTED, ScrapeSteps
 from workloads.traces.prometheus_text import Scrape, range_query, scrapes_of
 from workloads.traces.records import ReadResult
 from workloads.traces.source import Source
@@ -51,9 +51,10 @@ class PrometheusRange(Reader):
 
 
 def _lines(source: Source) -> Iterator[tuple[int, str]]:
+    """Lines that may be samples of the series used, of the hundreds that an engine's answer has."""
     for first_line, data in pieces(source):
-        for number, line in enumerate(data.decode("utf-8", errors="replace").split("\n"), first_line):
-            yield number, line.rstrip("\r")
+        lines = candidate_lines(data, first_line, SERIES)
+        yield from zip(lines["line"], lines["text"].str.strip_chars_end("\r"), strict=True)
 
 
 def _read(name: str, source: Source, scrapes: Iterable[Scrape]) -> ReadResult:

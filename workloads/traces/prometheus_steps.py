@@ -11,7 +11,21 @@ from typing import Any
 from workloads.traces.prometheus_text import Sample, Scrape
 from workloads.traces.records import EngineObservation
 
-RUNNING = {"vllm:num_requests_running": "vllm", "sglang:num_running_reqs": "sglang", "tgi_batch_current_size": "tgi"}
+# TensorRT-LLM's /prometheus/metrics has gauges of its last iteration since March 2026 (NVIDIA/TensorRT-LLM pull request
+# 12545, `tensorrt_llm/metrics/collector.py`), with `enable_iter_perf_stats`; before that, of finished requests only.
+_GENERATIONS = "trtllm_num_generation_requests"
+RUNNING = {
+    "vllm:num_requests_running": "vllm",
+    "sglang:num_running_reqs": "sglang",
+    "tgi_batch_current_size": "tgi",
+    "trtllm_num_requests_running": "tensorrt-llm",
+    _GENERATIONS: "tensorrt-llm",
+}
+_CONTEXTS = "trtllm_num_context_requests"
+_ITERATION_S = "trtllm_iteration_latency_seconds"
+_BLOCKS_USED = "trtllm_kv_cache_used_blocks"
+_BLOCKS = "trtllm_kv_cache_max_blocks"
+_BLOCK_TOKENS = "trtllm_kv_cache_tokens_per_block"
 _PASSES = "sglang:cuda_graph_passes_total"
 _SECONDS = "sglang:forward_execution_seconds_total"
 _KV_SHARE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
@@ -20,20 +34,25 @@ _KV_SIZE = "sglang:max_total_num_tokens"
 _CACHE_INFO = "vllm:cache_config_info"
 _CAPTURE_S = "sglang:startup_cuda_graph_time_seconds"
 _GRAPH_GB = "sglang:graph_memory_usage_gb"
-_NAMES = (*RUNNING, _PASSES, _SECONDS, *_KV_SHARE, _KV_USED, _KV_SIZE, _CACHE_INFO, _CAPTURE_S, _GRAPH_GB)
-WANTED = re.compile("(?:" + "|".join(map(re.escape, _NAMES)) + r")(?=[{ \t]|$)")
+SERIES = (
+    *(*RUNNING, _PASSES, _SECONDS, *_KV_SHARE, _KV_USED, _KV_SIZE, _CACHE_INFO, _CAPTURE_S, _GRAPH_GB),
+    *(_CONTEXTS, _ITERATION_S, _BLOCKS_USED, _BLOCKS, _BLOCK_TOKENS),
+)
+WANTED = re.compile("(?:" + "|".join(map(re.escape, SERIES)) + r")(?=[{ \t]|$)")
 GAUGE_LINE = re.compile(rf"^(?:{'|'.join(map(re.escape, RUNNING))})[{{ \t]", re.MULTILINE)
 _ENGINE_LABELS = ("instance", "pod", "engine", "engine_index", "dp_rank", "model_name")
 _RANK_LABELS = ("tp_rank", "pp_rank", "moe_ep_rank")
 _MIB_PER_GB = 1024.0
 COUNTED = "first scrape: no step count yet"
+WITH_PREFILL = "the step of this scrape held a prefill"
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What one scrape says of one engine."""
+    """What one scrape says of one engine; `iteration` is that of TensorRT-LLM's gauges, by name."""
 
     running: float | None = None
+    iteration: dict[str, float] = field(default_factory=dict)
     passes: dict[str, float] = field(default_factory=dict)
     seconds: float | None = None
     kv_tokens: float | None = None
@@ -41,6 +60,12 @@ class _Reading:
     @property
     def decodes(self) -> float:
         return self.passes.get("decode_cuda_graph", 0.0) + self.passes.get("decode_none", 0.0)
+
+    @property
+    def size(self) -> int | None:
+        """Requests that decode, prefilling ones included where the engine does not tell them apart."""
+        size = self.iteration.get(_GENERATIONS, self.running)
+        return int(size) if size is not None and math.isfinite(size) and 0 <= size < 1e9 else None
 
 
 class ScrapeSteps:
@@ -60,20 +85,22 @@ class ScrapeSteps:
         for engine, reading in readings.items():
             before = self._before.get(engine)
             self._before[engine] = reading
-            if reading.running is None or not math.isfinite(reading.running) or not 0 <= reading.running < 1e9:
+            if reading.size is None:
                 continue
             base = {
                 "line": scrape.line,
                 "time_s": scrape.time_s,
-                "size": int(reading.running),
+                "size": reading.size,
                 "engine": engine,
                 "kv_tokens": reading.kv_tokens,
             }
             if reading.passes:
                 self.counted = True
                 yield from self._counted(base, before, reading)
+            elif reading.iteration.get(_CONTEXTS, 0.0) > 0:
+                yield base | {"reason": WITH_PREFILL}
             else:
-                yield base | {"reason": None if base["size"] else "idle"}
+                yield base | {"step_ms": _iteration_ms(reading), "reason": None if base["size"] else "idle"}
 
     def observation(self) -> EngineObservation:
         def total(name: str) -> float | None:
@@ -117,10 +144,20 @@ class ScrapeSteps:
                 continue  # another rank of the same engine reports the same steps
             reading = readings.setdefault(_engine_of(sample.labels), _Reading())
             self._take(reading, sample)
+        for reading in readings.values():
+            self._take_blocks(reading.iteration)
+            if _BLOCKS_USED in reading.iteration and _BLOCK_TOKENS in reading.iteration:
+                reading.kv_tokens = reading.iteration[_BLOCKS_USED] * reading.iteration[_BLOCK_TOKENS]
         return readings
+
+    def _take_blocks(self, iteration: Mapping[str, float]) -> None:
+        if _BLOCKS in iteration and _BLOCK_TOKENS in iteration:
+            self._kv_size = iteration[_BLOCKS] * iteration[_BLOCK_TOKENS]
 
     def _take(self, reading: _Reading, sample: Sample) -> None:
         name, value = sample.name, sample.value
+        if name.startswith("trtllm_"):
+            reading.iteration[name] = value
         if name in RUNNING:
             reading.running = value
             self._engine = RUNNING[name] if RUNNING[name] != "tgi" else None
@@ -138,12 +175,18 @@ class ScrapeSteps:
             blocks, size = sample.labels.get("num_gpu_blocks", ""), sample.labels.get("block_size", "")
             if blocks.isdecimal() and size.isdecimal():
                 self._kv_size = float(blocks[:12]) * float(size[:6])
-        else:
+        elif name in (_CAPTURE_S, _GRAPH_GB):
             self._startup[name, sample.labels.get("phase", "")] = value
 
 
 def _engine_of(labels: Mapping[str, str]) -> str:
     return " ".join(f"{label}={labels[label]}" for label in _ENGINE_LABELS if label in labels)
+
+
+def _iteration_ms(reading: _Reading) -> float | None:
+    """Time of the iteration whose requests the gauges count."""
+    seconds = reading.iteration.get(_ITERATION_S) if _GENERATIONS in reading.iteration else None
+    return 1000 * seconds if seconds is not None and 0 < seconds < 1e6 else None
 
 
 def _step_ms(before: _Reading, now: _Reading, ran: Mapping[str, float]) -> float | None:

@@ -76,6 +76,23 @@ def scrape(running: int, *, engine: str = "0", passes: tuple[int, int] | None = 
     return "\n".join(rows) + "\n"
 
 
+def trtllm_scrape(generations: int, contexts: int = 0, *, iteration_s: float = 0.01, blocks: int = 10) -> str:
+    """What TensorRT-LLM's /prometheus/metrics answers: gauges of its last iteration."""
+    gauges = {
+        "num_requests_running": generations + contexts,
+        "num_generation_requests": generations,
+        "num_context_requests": contexts,
+        "iteration_latency_seconds": iteration_s,
+        "kv_cache_used_blocks": blocks,
+        "kv_cache_max_blocks": 1000,
+        "kv_cache_tokens_per_block": 32,
+    }
+    labels = '{engine_type="trtllm",model_name="m"}'
+    return "# TYPE trtllm_num_requests_running gauge\n" + "".join(
+        f"trtllm_{name}{labels} {float(value)}\n" for name, value in gauges.items()
+    )
+
+
 def range_document(**series: list[tuple[float, str]]) -> bytes:
     """Answer of a range query: one series of the gauge per engine name."""
     result = [

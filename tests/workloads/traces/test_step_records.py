@@ -17,6 +17,7 @@ from tests.workloads.traces.step_examples import (
     range_document,
     scrape,
     statistics,
+    trtllm_scrape,
 )
 from workloads.errors import BadInput, BadUsage, MissingExtra
 from workloads.traces.observe import observe_file, observe_lines
@@ -133,6 +134,24 @@ def test_graph_pass_counters_weigh_each_scrape_and_show_fallbacks(read_text: Rea
     assert steps.fallbacks_seen is True
     assert result.rows.dropped == {"first scrape: no step count yet": 1, "no decode step since the scrape before": 1}
     assert any("restarted" in note for note in result.notes)
+
+
+def test_tensorrt_llm_gauges_tell_size_time_and_kv_of_one_iteration(read_text: Read) -> None:
+    text = trtllm_scrape(8) + trtllm_scrape(9, iteration_s=0.012, blocks=20) + trtllm_scrape(9, 1) + trtllm_scrape(0)
+    result = read_text(text)
+    steps = steps_of(result)
+    assert (result.format, steps.origin, steps.size.tolist()) == ("prometheus", "sample", [8, 9])
+    np.testing.assert_allclose(steps.step_ms, [10.0, 12.0])
+    assert steps.kv_tokens.tolist() == [320, 640]
+    assert result.rows.dropped == {"the step of this scrape held a prefill": 1, "idle": 1}
+    assert result.observation is not None
+    assert (result.observation.engine, result.observation.kv_tokens) == ("tensorrt-llm", 32_000)
+
+
+def test_tensorrt_llm_with_active_requests_alone_is_a_sample_too(read_text: Read) -> None:
+    steps = steps_of(read_text("trtllm_num_requests_running 3.0\ntrtllm_num_requests_running 4.0\n"))
+    assert steps.size.tolist() == [3, 4]
+    assert np.isnan(steps.step_ms).all()
 
 
 def test_a_range_query_keeps_one_engine_and_refuses_sums(read_text: Read) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from workloads.traces.block_column import ROLE as BLOCKS
 from workloads.traces.json_frames import LINE, ndjson_frames, parsed
 from workloads.traces.source import Source
 from workloads.traces.table import SAMPLE_ROWS, Chunk, Table
@@ -49,7 +50,10 @@ class JsonTable(Table):
 
     def chunks(self, columns: Mapping[str, str]) -> Iterator[Chunk]:
         paths = {name: self._paths.get(name, (name,)) for name in columns.values()}
-        schema = _schema({path: self._dtype(name) for name, path in paths.items()})
+        dtypes = {path: self._dtype(name) for name, path in paths.items()}
+        if BLOCKS in columns:
+            dtypes[paths[columns[BLOCKS]]] = pl.List(pl.Int64())
+        schema = _schema(dtypes)
         for frame in ndjson_frames(self._source, schema):
             lines = frame[LINE].to_numpy()
             plain = bool(lines[-1] - lines[0] == len(lines) - 1) if len(lines) else False

@@ -37,7 +37,8 @@ class _HashedBlocks(Reader):
         table = probe.table
         if table is None or not table.has(*_FIELDS):
             raise probe.source.bad(f"not a {self.name} trace: rows have {', '.join(_FIELDS)}")
-        columns = RequestColumns(*_FIELDS, self.time_unit)
+        blocks = "hash_ids" if table.has("hash_ids") else None
+        columns = RequestColumns(*_FIELDS, self.time_unit, blocks=blocks, block_tokens=self.block_tokens)
         return read_requests(probe.source, table, columns, name=self.name, mapping=mapping)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from workloads.arrays import F64, I64
+from workloads.traces.block_column import ROLE as BLOCKS
+from workloads.traces.block_column import BlockColumn
 from workloads.traces.clock import (
     drop_back_note,
     duplicate_note,
@@ -20,6 +22,7 @@ from workloads.traces.clock import (
     unwrap_midnight,
 )
 from workloads.traces.mapping import ColumnMapping, TimeUnit
+from workloads.traces.prefix_blocks import PrefixBlocks
 from workloads.traces.records import ReadResult, RequestTrace, RowCount
 from workloads.traces.row_lines import Dropped, RowLines
 from workloads.traces.source import Source
@@ -49,13 +52,18 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RequestColumns:
-    """Column names and the unit of `arrival`; None for a set of lengths without times."""
+    """Column names and the unit of `arrival`; None for a set of lengths without times.
+
+    `blocks` holds a list of ids, one per `block_tokens` tokens of the prompt; None where the format has none.
+    """
 
     arrival: str | None
     input_tokens: str
     output_tokens: str
     time_unit: TimeUnit
     failures: tuple[Failure, ...] = ()
+    blocks: str | None = None
+    block_tokens: int = 1
 
 
 @dataclass(slots=True)
@@ -68,6 +76,7 @@ class _Columns:
     lines: RowLines = field(default_factory=RowLines)
     dropped: Dropped = field(default_factory=Dropped)
     read: int = 0
+    blocks: BlockColumn | None = None
 
 
 def read_requests(
@@ -104,7 +113,7 @@ def read_requests(
     said = list(notes)
     if chosen.arrivals is not None:
         said.append(f"arrival times are not from the file: {chosen.arrivals}")
-        trace = RequestTrace(chosen.arrivals.sample_s(rows.kept), inputs, outputs)
+        trace = RequestTrace(chosen.arrivals.sample_s(rows.kept), inputs, outputs, prefix_blocks=_blocks(found))
     else:
         trace = _timed(found, inputs, outputs, columns.time_unit, chosen, said)
     return ReadResult(name, "requests", rows, trace, notes=tuple(said))
@@ -138,7 +147,14 @@ def _timed(
     if chosen.time_scale != 1:
         arrival_s = arrival_s * chosen.time_scale
         said.append(f"every time was multiplied by {chosen.time_scale:g}, as asked")
-    return RequestTrace(arrival_s, inputs, outputs, first_s if unit == "iso" or is_epoch(first_s) else None)
+    blocks = _blocks(found)
+    if blocks is not None and order is not None:
+        blocks = blocks.of(order)
+    return RequestTrace(arrival_s, inputs, outputs, first_s if unit == "iso" or is_epoch(first_s) else None, blocks)
+
+
+def _blocks(found: _Columns) -> PrefixBlocks | None:
+    return None if found.blocks is None else found.blocks.finish()
 
 
 def _read(source: Source, table: Table, columns: RequestColumns, chosen: ColumnMapping) -> _Columns:
@@ -150,6 +166,9 @@ def _read(source: Source, table: Table, columns: RequestColumns, chosen: ColumnM
         layout = _layout(source, table, columns)
     roles |= {f"{_STATUS}{i}": failure.column for i, failure in enumerate(columns.failures)}
     found = _Columns()
+    if columns.blocks is not None:
+        roles[BLOCKS] = columns.blocks
+        found.blocks = BlockColumn(columns.blocks, columns.block_tokens)
     for raw in table.chunks(roles):
         chunk = raw.without_blank_rows()
         found.read += chunk.frame.height
@@ -168,6 +187,8 @@ def _read(source: Source, table: Table, columns: RequestColumns, chosen: ColumnM
             found.arrival.append(arrival if kept is None else arrival[kept])
         found.inputs.append((inputs if kept is None else inputs[kept]).astype(np.int32))
         found.outputs.append((outputs if kept is None else outputs[kept]).astype(np.int32))
+        if found.blocks is not None:
+            found.blocks.add(chunk, kept, source.bad)
         found.lines.add(chunk, kept)
     if found.read == 0:
         raise source.bad("the file has a header and no rows")

@@ -138,7 +138,7 @@ def audit(
     total = _summary(head)
     warnings = [
         *_source_warnings(traffic, sum(len(part.size) for part in head), engine, present, source),
-        *_step_warnings(head, total),
+        *_step_warnings(head, total, mixed=any(_may_mix_prefill(traffic, name) for name in rows)),
         *_lint_warnings(engine, present, options, source),
     ]
     return Audit(
@@ -266,14 +266,24 @@ def _source_warnings(trace: StepTrace, rows: int, engine: Engine, present: Lists
     return found
 
 
-def _step_warnings(head: list[_Rows], total: FamilyAudit) -> list[AuditWarning]:
+def _may_mix_prefill(trace: StepTrace, family: str) -> bool:
+    """Whether a step of a decode family may hold a prefill chunk: its size then counts tokens (vLLM)."""
+    return family.startswith("decode") and trace.units[trace.families.index(family)] == "tokens"
+
+
+def _step_warnings(head: list[_Rows], total: FamilyAudit, *, mixed: bool) -> list[AuditWarning]:
     found: list[AuditWarning] = []
     if total.above_ceiling > 0:
-        message = (
-            f"{total.above_ceiling:.1%} of steps are larger than the largest captured size ({total.ceiling}). Steps "
-            "without a graph are slow, and slow steps make bigger batches: a fix will shrink these sizes, so this "
-            "histogram is not the one that the tuned engine will see."
+        feedback = (
+            "The log does not say which of them hold a prefill chunk: those are as large as the token budget makes "
+            "them, whatever is captured. The others are decode batches without a graph, which are slow, and slow steps "
+            "make bigger batches: a fix will shrink those, so their part of this histogram is not what the tuned "
+            "engine will see."
+            if mixed
+            else "Steps without a graph are slow, and slow steps make bigger batches: a fix will shrink these sizes, "
+            "so this histogram is not the one that the tuned engine will see."
         )
+        message = f"{total.above_ceiling:.1%} of steps are larger than the largest captured size ({total.ceiling}). {feedback}"
         found.append(AuditWarning("EAGER_FEEDBACK", message))
     inside = sum(float(part.steps[part.fallback & ~part.above].sum()) for part in head) / total.steps
     if inside > 0:

@@ -112,6 +112,8 @@ def test_case_21_a_vllm_table_with_its_own_buckets(tmp_path: Path) -> None:
     assert result.never_used == (1, 2, 4, 8)
     assert result.padding_waste == pytest.approx(7 * 300 / (96 * 500 + 104 * 300 + 700 * 200))
     assert "TOP_FALLS_TO_PIECEWISE" in codes(result)
+    feedback = next(warning.message for warning in result.warnings if warning.code == "EAGER_FEEDBACK")
+    assert "which of them hold a prefill chunk" in feedback
 
 
 def test_the_word_of_the_log_counts() -> None:

@@ -283,8 +283,8 @@ def _step_warnings(head: list[_Rows], total: FamilyAudit, *, mixed: bool) -> lis
             else "Steps without a graph are slow, and slow steps make bigger batches: a fix will shrink these sizes, "
             "so this histogram is not the one that the tuned engine will see."
         )
-        message = f"{total.above_ceiling:.1%} of steps are larger than the largest captured size ({total.ceiling}). {feedback}"
-        found.append(AuditWarning("EAGER_FEEDBACK", message))
+        share = f"{total.above_ceiling:.1%} of steps are larger than the largest captured size ({total.ceiling})."
+        found.append(AuditWarning("EAGER_FEEDBACK", f"{share} {feedback}"))
     inside = sum(float(part.steps[part.fallback & ~part.above].sum()) for part in head) / total.steps
     if inside > 0:
         message = f"{inside:.1%} of steps ran without a graph although a captured size is large enough."

@@ -153,5 +153,6 @@ def test_public_shapes() -> None:
     assert llama.parameters == 8_030_261_248  # what Meta publishes for Llama-3.1-8B
     assert llama.kv_values_per_token * 2 == 128 * 1024
     assert qwen.parameters == 596_049_920  # what Qwen publishes for Qwen3-0.6B
+    assert load_config("qwen3-32b").parameters == 32_762_123_264  # what Qwen publishes for Qwen3-32B
     mixture = load_config("qwen3-30b-a3b")
     assert mixture.parameters == 30_532_122_624  # what Qwen publishes for Qwen3-30B-A3B

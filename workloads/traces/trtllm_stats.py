@@ -23,7 +23,7 @@ _ROLES = {
     "generations": _BATCH + "numGenRequests",
     "context_tokens": _BATCH + "numCtxTokens",
     "scheduled": _BATCH + "numScheduledRequests",
-    "blocks": "kvCacheStats.usedNumBlocks",
+    "used_blocks": "kvCacheStats.usedNumBlocks",
     "block_tokens": "kvCacheStats.tokensPerBlock",
     "most_blocks": "kvCacheStats.maxNumBlocks",
 }
@@ -75,7 +75,7 @@ def _numbers(chunk: Chunk, source: Source) -> pl.DataFrame:
 def _rows(frame: pl.DataFrame) -> pl.DataFrame:
     mixed = pl.col("contexts") > 0
     size = pl.when(mixed).then(pl.col("context_tokens") + pl.col("generations")).otherwise("generations")
-    kv = pl.col("blocks") * pl.col("block_tokens")
+    kv = pl.col("used_blocks") * pl.col("block_tokens")
     values = {
         "line": pl.col("line"),
         "family": mixed.fill_null(False).cast(pl.Int8),

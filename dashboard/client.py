@@ -175,6 +175,10 @@ class Client:
     def recommendation(self, recommendation_id: str) -> RecommendationModel:
         return self._get(f"/recommendations/{recommendation_id}", RecommendationModel)
 
+    def report(self, recommendation_id: str, form: str) -> bytes:
+        """The report of a result, `html` or `markdown`."""
+        return self._send("GET", f"/recommendations/{recommendation_id}/report", params={"format": form}).content
+
     def export(self, recommendation_id: str, engine: str, options: Mapping[str, str] | None = None) -> ExportModel:
         query = {"engine": engine, "set": [f"{key}={value}" for key, value in (options or {}).items()] or None}
         return self._get(f"/recommendations/{recommendation_id}/export", ExportModel, query)

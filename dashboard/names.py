@@ -6,7 +6,12 @@ from typing import Literal
 
 Colour = Literal["gray", "blue", "green", "red", "orange"]
 
-ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "lmdeploy": "LMDeploy"}
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM", "lmdeploy": "LMDeploy"} | {
+    "tgi": "TGI",
+    "vllm-ascend": "vLLM Ascend",
+    "vllm-gaudi": "vLLM Gaudi",
+    "nano-vllm": "nano-vLLM",
+}
 
 FAMILIES = {
     "decode_full": "Decode, full graphs",
@@ -34,6 +39,12 @@ GOALS = {"step": "mean step time", "token": "time per generated token"}
 
 OBJECTIVE_AXES = {"step": ("Mean step", "mean_step_ms"), "token": ("Time per token", "tpot_ms")}
 """Objective -> what its figure is called, and the figure of a scorecard."""
+
+KV_FACTS = {
+    "gpu_memory_gib": "GiB of GPU memory",
+    "weights_gib": "GiB of weights",
+    "kv_bytes_per_token": "bytes of KV cache a token",
+}
 
 ORIGINS = {
     "census": "every step was logged",

@@ -13,7 +13,7 @@ from dashboard.pickers import profile_label
 from dashboard.state import Place, api, choose, chosen, pick
 from dashboard.tables import table
 from services.contract.figures_profile import COMPARED, Curve, compare_curves_figure
-from services.contract.profile import ProfileModel, ProfileSummary
+from services.contract.profile import ProfileModel, ProfileSummary, doubtful_sizes
 
 MOST_COMPARED = 5
 _AT_SIZES = (1, 8, 64, 256)
@@ -25,6 +25,12 @@ Part = tuple[ProfileModel, str]
 def profile_of(ref: str) -> ProfileModel:
     """A profile with its points; a stored profile never changes."""
     return api().profile(ref)
+
+
+@st.cache_data(ttl=600, max_entries=64, show_spinner=False)
+def doubtful_of(ref: str, family: str) -> frozenset[int]:
+    """Sizes that read faster than a smaller one by no more than noise."""
+    return doubtful_sizes(profile_of(ref).document, family)
 
 
 def compare_with_others(own: ProfileModel, family: str, listed: Sequence[ProfileSummary]) -> None:

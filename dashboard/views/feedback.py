@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
-from dashboard import basket, text
+from dashboard import text
 from dashboard.case import CaseChoice, pick_case
 from dashboard.charts import show
-from dashboard.lists import powers_of_two
-from dashboard.state import api, pick, readable_errors
+from dashboard.feedback_lists import pick_lists
+from dashboard.feedback_words import kept_words, rows, tipping_words
+from dashboard.state import api, pick, readable_errors, real
 from dashboard.tables import table
 from services.contract.figures_load import AXES, load_figure
 from services.contract.load import LoadCurvesModel, LoadRequest
 
-_MOST_LISTS = 3
+_FIRST_TOKEN = ("ttft_p99_s", "ttft_p50_s", "queue_wait_p99_s")
+_MS = 1e-3
 
 
 def page() -> None:
@@ -33,44 +33,40 @@ def page() -> None:
                 icon=":material/swap_horiz:",
             )
             return
-        lists = _lists(case)
+        lists = pick_lists(case)
+        ttft_ms, tpot_ms = _promise()
         with st.spinner("Simulating the service at rising load …"):
-            found = curves(_request(case, lists).model_dump_json())
-        _tipping(found)
-        show(
-            load_figure(found, "mean_running"),
-            "running",
-            "Requests running on average by offered load, one line a list; vertical lines where a list tips over",
-        )
-        others = [name for name in AXES if name != "mean_running"]
-        axis = pick(st.container(), "Also show", others, "axis", show=AXES.__getitem__)
-        show(load_figure(found, axis), "by-load", f"{AXES[axis]} by offered load, one line a list")
-        table(_rows(found), "load", alt="Service by load")
+            found = curves(_request(case, lists, ttft_ms, tpot_ms).model_dump_json())
+        st.markdown(tipping_words(found))
+        if ttft_ms is not None or tpot_ms is not None:
+            st.markdown(kept_words(found))
+        _plots(found, ttft_ms, tpot_ms)
+        table(rows(found), "load", alt="Service by load")
 
 
-def _lists(case: CaseChoice) -> dict[str, tuple[int, ...]]:
-    """Lists put aside on other pages, a tuned one of this trace, else powers of two."""
-    found: dict[str, tuple[int, ...]] = {}
-    for item in basket.items():
-        if item.kind == "list" and item.sizes:
-            found[f"{text.count(len(item.sizes), 'sizes')} up to {max(item.sizes)}"] = item.sizes
-    for sweep in api().sweeps(limit=20, trace_id=case.trace.id).items:
-        if sweep.recommendation_id and sweep.engine == case.engine.spec and "tuned" not in found:
-            found["tuned"] = next(iter(api().recommendation(sweep.recommendation_id).lists.values()), ())
-    if not found:
-        found["powers of two"] = powers_of_two(max(case.default_list()[1], default=512))
-    st.caption("Lists that were added to the comparison, and the newest tuned one of this trace, beside the default.")
-    return {label: sizes for label, sizes in list(found.items())[-_MOST_LISTS:] if sizes}
+def _promise() -> tuple[float | None, float | None]:
+    """What users are promised, in milliseconds; None promises nothing."""
+    left, right = st.columns(2)
+    free = {"placeholder": "nothing promised", "step": 10.0}
+    ttft_ms = real(
+        left, "First token within, ms", "slo_ttft_ms", 0.1, 1e9, None, help="From arrival to the first token.", **free
+    )
+    tpot_ms = real(
+        right, "Each further token within, ms", "slo_tpot_ms", 0.1, 1e9, None, help="Mean of a request.", **free
+    )
+    return ttft_ms, tpot_ms
 
 
-def _request(case: CaseChoice, lists: dict[str, tuple[int, ...]]) -> LoadRequest:
+def _request(
+    case: CaseChoice, lists: dict[str, tuple[int, ...]], ttft_ms: float | None, tpot_ms: float | None
+) -> LoadRequest:
     asked = case.request(None)
     return LoadRequest(
         trace_id=asked.trace_id,
         engine=asked.engine,
         profile=asked.profile,
         options=asked.options,
-        serving=asked.serving,
+        serving=asked.serving.model_copy(update={"slo_ttft_ms": ttft_ms, "slo_tpot_ms": tpot_ms}),
         lists={label: list(sizes) for label, sizes in lists.items()},
     )
 
@@ -81,30 +77,42 @@ def curves(request: str) -> LoadCurvesModel:
     return api().load_curves(LoadRequest.model_validate_json(request))
 
 
-def _tipping(found: LoadCurvesModel) -> None:
-    parts = []
-    for label, curve in found.curves.items():
-        tips = curve.tipping_load
-        words = f"above {text.digits(found.loads[-1])} ×" if tips is None else f"at {text.digits(tips)} ×"
-        parts.append(f"**{label}** {words}")
-    st.markdown(f"The queue grows without end: {text.joined(parts)} the recorded rate.")
+def _plots(found: LoadCurvesModel, ttft_ms: float | None, tpot_ms: float | None) -> None:
+    """The running batch over the whole width, the service in four smaller plots."""
+    st.subheader("Where the running batch settles")
+    show(
+        load_figure(found, "mean_running"),
+        "running",
+        "Requests running on average by offered load, one line a list; vertical lines where a list tips over",
+    )
+    st.subheader("What users and operator get")
+    first = pick(st.columns(2)[0], "Time to first token as", list(_FIRST_TOKEN), "first", show=AXES.__getitem__)
+    upper, lower = st.columns(2), st.columns(2)
+    promised_s = ttft_ms * _MS if ttft_ms is not None and first.startswith("ttft") else None
+    with upper[0]:
+        _plot(found, "throughput_tokens_per_s")
+    with upper[1]:
+        _plot(found, first, promised_s)
+    with lower[0]:
+        _plot(found, "tpot_mean_ms", tpot_ms)
+    with lower[1]:
+        if ttft_ms is None and tpot_ms is None:
+            st.info(
+                "Goodput counts the requests that kept a promise: say above within how many milliseconds.",
+                icon=":material/handshake:",
+            )
+        else:
+            _plot(found, "goodput_requests_per_s")
+            st.caption(f"Requests a second within {text.joined(_promised(ttft_ms, tpot_ms))}.")
 
 
-def _rows(found: LoadCurvesModel) -> list[dict[str, Any]]:
-    return [
-        {
-            "List": label,
-            "Load": f"{text.digits(load)} ×",
-            "Running": text.digits(report.mean_running or 0.0),
-            "Tokens/s": text.count(report.throughput_tokens_per_s),
-            "First token, median": text.seconds(report.ttft_p50_s),
-            "First token, 99th": text.seconds(report.ttft_p99_s),
-            "Per token": text.ms(report.tpot_mean_ms),
-            "Queue": "grows" if report.overloaded else "holds",
-        }
-        for label, curve in found.curves.items()
-        for load, report in zip(found.loads, curve.reports, strict=True)
-    ]
+def _promised(ttft_ms: float | None, tpot_ms: float | None) -> list[str]:
+    first = [] if ttft_ms is None else [f"{text.ms(ttft_ms)} to the first token"]
+    return first + ([] if tpot_ms is None else [f"{text.ms(tpot_ms)} for each further one"])
+
+
+def _plot(found: LoadCurvesModel, axis: str, promise: float | None = None) -> None:
+    show(load_figure(found, axis, promise), axis, f"{AXES[axis].capitalize()} by offered load, one line a list")
 
 
 page()

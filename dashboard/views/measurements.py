@@ -11,11 +11,11 @@ from dashboard.charts import show
 from dashboard.comparison import card_row
 from dashboard.measure_panel import measure_panel
 from dashboard.pickers import pick_profile, profile_label
-from dashboard.profile_comparison import compare_with_others, profile_of
+from dashboard.profile_comparison import compare_with_others, doubtful_of, profile_of
 from dashboard.state import api, pick, readable_errors
 from dashboard.tables import table
 from services.contract.figures_profile import LAUNCH_BOUND_SHARE, Curve, capture_figure, curve_figure
-from services.contract.profile import ProfileModel, doubtful_sizes
+from services.contract.profile import ProfileModel
 
 
 def page() -> None:
@@ -27,18 +27,13 @@ def page() -> None:
             profile = profile_of(picked.ref)
             family = pick(st.container(), "Graph family", list(profile.families), "family", show=names.family_name)
             curve = Curve.of(profile.document, family, profile_label(profile))
-            doubtful = _doubtful(profile.ref, family)
+            doubtful = doubtful_of(profile.ref, family)
             _provenance(profile, curve, doubtful)
             _staircase(curve, doubtful)
             _capture(curve)
             compare_with_others(profile, family, listed)
             _points(curve, doubtful)
         measure_panel(listed)
-
-
-@st.cache_data(ttl=600, max_entries=64, show_spinner=False)
-def _doubtful(ref: str, family: str) -> frozenset[int]:
-    return doubtful_sizes(profile_of(ref).document, family)
 
 
 def _provenance(profile: ProfileModel, curve: Curve, doubtful: frozenset[int]) -> None:

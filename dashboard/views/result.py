@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from dashboard import basket, names, text
 from dashboard.charts import list_for, show
 from dashboard.client import ApiProblem
 from dashboard.comparison import cards, holdout_cards
-from dashboard.evidence import basis, evidence_table, verdict_sentence
+from dashboard.evidence import basis, basis_icon, evidence_table, verdict_sentence
 from dashboard.export_panel import export_panel
 from dashboard.front_panel import front_panel, over_traffic
-from dashboard.ladders import ladder_table
+from dashboard.ladders import ladders_panel, noise_share
 from dashboard.pareto_panel import pareto_panel
 from dashboard.pickers import sweep_label
+from dashboard.profile_comparison import doubtful_of, profile_of
 from dashboard.state import api, choose, chosen, go, readable_errors
 from services.contract.figures_profile import Curve, curve_figure
 from services.contract.recommendation import RecommendationModel
+
+_REPORTS = (("html", "Report as HTML", "html", "text/html"), ("markdown", "Report as Markdown", "md", "text/markdown"))
 
 
 def page() -> None:
@@ -27,10 +32,10 @@ def page() -> None:
         result = api().recommendation(identity)
         _verdict(result)
         _reasons(result)
+        ladders_panel(result)
         over_traffic(result)
         _staircase(result)
         front_panel(result)
-        ladder_table(result)
         pareto_panel(result)
         _holdout(result)
         export_panel(result)
@@ -61,9 +66,19 @@ def _verdict(result: RecommendationModel) -> None:
     st.header(verdict_sentence(result), anchor=False)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.badge(label, color=colour, icon=icon)
-        st.badge(basis(result), color="gray", icon=":material/fact_check:")
+        st.badge(basis(result), color="gray", icon=basis_icon(result))
         basket.add_button("result", result.id or "")
-    cards(new, old)
+        for form, words, suffix, mime in _REPORTS:
+            st.download_button(
+                words,
+                partial(api().report, result.id or "", form),
+                file_name=f"captune-report-{result.id}.{suffix}",
+                mime=mime,
+                icon=":material/description:",
+                type="tertiary",
+                on_click="ignore",
+            )
+    cards(new, old, noise_share(result))
 
 
 def _reasons(result: RecommendationModel) -> None:
@@ -78,14 +93,14 @@ def _staircase(result: RecommendationModel) -> None:
     if not reference:
         return
     try:
-        profile = api().profile(str(reference))
+        profile = profile_of(str(reference))
     except ApiProblem:
         return
     if family not in profile.families:
         return
     st.subheader("The list over the measured staircase")
     curve = Curve.of(profile.document, family, profile.name)
-    figure = curve_figure(curve, list_for(family, result.lists))
+    figure = curve_figure(curve, list_for(family, result.lists), doubtful_of(str(reference), family))
     show(figure, "staircase", "Measured time of every size with the captured sizes marked")
 
 
@@ -98,7 +113,7 @@ def _holdout(result: RecommendationModel) -> None:
         f"A list of the same length was fitted to the first {text.share(1 - result.holdout.share)} of the trace "
         f"and met the last {text.share(result.holdout.share)} for the first time."
     )
-    holdout_cards(result.holdout)
+    holdout_cards(result.holdout, noise_share(result))
 
 
 page()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.contract.figures import CHOSEN, DEFAULT, LINE, dressed, new_figure
+from services.contract.figures import CHOSEN, DEFAULT, INVERSION, LINE, dressed, new_figure
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -23,6 +23,9 @@ class Rung:
     role: str = "other"  # other, tuned or default
 
 
+FAR = 1.10
+"""A mean step above this many times the default's is drawn at the edge."""
+
 LOOKS: Mapping[str, tuple[str, str]] = {
     "other": (LINE, "circle"),
     "tuned": (CHOSEN, "star"),
@@ -32,6 +35,8 @@ LOOKS: Mapping[str, tuple[str, str]] = {
 
 def ladder_figure(rungs: Sequence[Rung], noise_share: float | None = None) -> Figure:
     """Fastest on top; the band around the default's step is where a difference counts as noise.
+
+    A list far slower than the default stands at the edge, with its figure, so that the others can be told apart.
 
     Args:
         noise_share: half of the band, as a share of the default's mean step.
@@ -43,8 +48,9 @@ def ladder_figure(rungs: Sequence[Rung], noise_share: float | None = None) -> Fi
         figure.add_vrect(
             x0=base * (1 - noise_share), x1=base * (1 + noise_share), fillcolor=DEFAULT, opacity=0.18, line_width=0
         )
+    edge = float("inf") if base is None else base * FAR
     for role, (colour, symbol) in LOOKS.items():
-        own = [rung for rung in ranked if rung.role == role]
+        own = [rung for rung in ranked if rung.role == role and rung.mean_step_ms <= edge]
         if own:
             figure.add_scatter(
                 x=[rung.mean_step_ms for rung in own],
@@ -55,6 +61,18 @@ def ladder_figure(rungs: Sequence[Rung], noise_share: float | None = None) -> Fi
                 customdata=[rung.list_length for rung in own],
                 hovertemplate="%{y}, %{customdata} sizes: %{x:.3f} ms<extra></extra>",
             )
+    far = [rung for rung in ranked if rung.mean_step_ms > edge]
+    if far:
+        figure.add_scatter(
+            x=[edge for _ in far],
+            y=[rung.label for rung in far],
+            mode="markers+text",
+            name="beyond the edge",
+            text=[f"{rung.mean_step_ms:.1f} ms" for rung in far],
+            textposition="middle left",
+            marker={"color": INVERSION, "symbol": "triangle-right", "size": 12},
+            hovertemplate="%{y}: %{text}<extra></extra>",
+        )
     kept_out = [rung for rung in ranked if rung.held_out_ms is not None]
     if kept_out:
         figure.add_scatter(

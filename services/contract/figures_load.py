@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from services.contract.figures import dressed, new_figure
+from services.contract.figures import DEFAULT, dressed, new_figure
 from services.contract.figures_profile import DASHES, SERIES
 from services.contract.load import LoadCurvesModel
 
@@ -20,12 +20,18 @@ AXES: Mapping[str, str] = {
     "tpot_mean_ms": "time per output token (ms)",
     "queue_wait_p99_s": "99th percentile wait to start (s)",
     "utilisation": "busy share",
+    "goodput_requests_per_s": "goodput (requests/s)",
+    "slo_share": "share of requests within the promise",
 }
 MARKS = ("circle", "diamond", "square", "triangle-up", "cross")
 
 
-def load_figure(found: LoadCurvesModel, axis: str) -> Figure:
-    """One figure of the report by offered load."""
+def load_figure(found: LoadCurvesModel, axis: str, promise: float | None = None) -> Figure:
+    """One figure of the report by offered load.
+
+    Args:
+        promise: what users were promised at most, in the axis's own unit; a line across.
+    """
     figure = new_figure()
     for i, (label, curve) in enumerate(found.curves.items()):
         colour = SERIES[i % len(SERIES)]
@@ -41,6 +47,15 @@ def load_figure(found: LoadCurvesModel, axis: str) -> Figure:
         )
         if curve.tipping_load is not None:
             figure.add_vline(x=curve.tipping_load, line={"color": colour, "width": 1, "dash": DASHES[i % len(DASHES)]})
+    if promise is not None:
+        figure.add_scatter(
+            x=[0.0, max(found.loads)],
+            y=[promise, promise],
+            mode="lines",
+            name="promised",
+            line={"color": DEFAULT, "width": 2, "dash": "dot"},
+            hovertemplate="promised: %{y:.3g}<extra></extra>",
+        )
     figure.update_xaxes(title="offered load (1 = as recorded)", rangemode="tozero")
     log = axis.startswith(("ttft", "queue"))
     figure.update_yaxes(title=f"{AXES[axis]}, log" if log else AXES[axis], type="log" if log else "linear")

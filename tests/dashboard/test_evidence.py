@@ -76,12 +76,20 @@ def test_no_gain_is_said_as_such() -> None:
     [
         ("try", {"name": "NVIDIA H200"}, "recorded profile, NVIDIA H200, not measured here"),
         ("try", {"name": "cpu"}, "measured on a CPU; says nothing binding about a GPU"),
-        ("try", None, "recorded profile, unknown device, not measured here"),
+        ("try", None, "modelled: the profile names no device and no time"),
+        ("adopt", {"name": "NVIDIA H200"}, "measured in vLLM 0.33.0 on NVIDIA H200"),
     ],
 )
 def test_the_badge_says_where_the_times_come_from(verdict: str, device: dict[str, str] | None, badge: str) -> None:
     evidence = {"profile": {"name": "p", "device": device}}
     assert basis(result(verdict, card(10, 9.0, 3.0, 500.0), evidence)) == badge
+
+
+def test_a_sweep_that_measured_its_profile_says_so() -> None:
+    evidence = {"profile": {"name": "measured-s1", "device": {"name": "NVIDIA H200"}}}
+    own = result("try", card(10, 9.0, 3.0, 500.0), evidence).model_copy(update={"sweep_id": "s1"})
+    assert basis(own) == "measured on this NVIDIA H200, not in vLLM 0.33.0"
+    assert basis(own.model_copy(update={"sweep_id": "s2"})).startswith("recorded profile")
 
 
 def test_evidence_becomes_words_without_its_logs() -> None:

@@ -119,3 +119,9 @@ def test_lists_are_drawn_fastest_on_top_with_the_band_in_which_a_difference_is_n
 
 def test_doubtful_sizes_are_those_that_solving_lifts() -> None:
     assert doubtful_sizes(json.loads(dump_profile(cost_profile())), "decode_full") <= set(curve().sizes)
+
+
+def test_a_list_far_slower_than_the_default_stands_at_the_edge_with_its_figure() -> None:
+    rungs = [Rung("slow", 30.0, 3), Rung("default", 10.0, 51, None, "default")]
+    (far,) = [trace for trace in ladder_figure(rungs).data if trace.name == "beyond the edge"]
+    assert (far.x, far.y, far.text) == ((11.0,), ("slow",), ("30.0 ms",))

@@ -20,6 +20,7 @@ from tuner.kv_cache import kv_cache
 from tuner.recommendation import Objective, Scorecard, ServingOptions, TuneRequest
 from tuner.scorecard import list_regret, score
 from tuner.traffic import Observed, dispatch_of, observe
+from workloads.histogram import StepHistogram
 from workloads.traces.records import Traffic
 
 
@@ -161,7 +162,21 @@ class Case:
             wide=self.wide(observed.reachable),
             guarded=guarded,
             read=self.confidence.read,
+            others=self.others(observed),
         )
+
+    def others(self, observed: Observed) -> dict[str, StepHistogram]:
+        """Steps of other families that run in graphs of the tuned list, where the profile measured those.
+
+        vLLM's mixed steps run in PIECEWISE graphs of the sizes that FULL ones have. SGLang's draft graphs take the
+        decode list and run once a decode step.
+        """
+        made = {}
+        for name in self.engine.list_families[self.engine.list_names[0]]:
+            steps = observed.decode if name == "draft" else observed.histograms.get(name)
+            if name != observed.decode_family and name in self.profile.families and steps is not None:
+                made[name] = steps
+        return made
 
     def cost_ms(self, card: Scorecard) -> float:
         """The figure that the objective minimises; inf where it is unknown."""

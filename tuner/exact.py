@@ -18,7 +18,7 @@ from tuner.exact_budget import solve_budgeted
 from tuner.exact_kernels import TIE, general_layers, hull_floor, hull_layers, least_ms
 from tuner.label_kernel import label_search
 from tuner.programme import Problem, Programme, Resource, compile_problem, follow
-from workloads.arrays import F64, I32
+from workloads.arrays import I32
 from workloads.errors import Infeasible
 
 __all__ = ["DEFAULT_MAX_LENGTH", "BestList", "Problem", "Resource", "Solution", "floor_ms", "solve"]
@@ -124,10 +124,8 @@ def floor_ms(problem: Problem) -> float:
 
 def _why_none(programme: Programme, layers: int) -> str:
     p = programme
-    # Every interval is free and every bucket costs one: the value is the fewest sizes that meet the constraints.
-    free = replace(p, weight=np.zeros_like(p.weight), unserved_ms=np.zeros_like(p.weight))
-    ends: F64 = np.where(np.isfinite(p.tail_ms), 0.0, np.inf)
-    fewest = least_ms(*replace(free, tail_ms=ends).general(np.ones(len(p.weight))))[0]
+    # Every bucket costs one and nothing else does: the value is the fewest sizes that meet the constraints.
+    fewest = least_ms(*p.free().general(np.ones(len(p.weight))))[0]
     if not np.isfinite(fewest):
         return "no list of measured sizes keeps the regret bound and covers every step; raise --regret or measure more"
     if fewest > layers:

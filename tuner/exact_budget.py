@@ -107,12 +107,10 @@ def _resources(programme: Programme) -> tuple[F64, F64]:
 
 def _least_used(programme: Programme, used: F64, limit: F64) -> F64:
     """Least use of each resource from every position on; float64 [2, N + 1]."""
-    p = programme
-    free = np.zeros_like(p.weight)
-    ends: F64 = np.where(np.isfinite(p.tail_ms), 0.0, np.inf)
+    free = programme.free()
     least = np.zeros_like(used)
-    for row, resource in enumerate(p.problem.resources):
-        least[row] = least_ms(free, p.bucket_ms, used[row], ends, p.start, free, free, free)
+    for row, resource in enumerate(programme.problem.resources):
+        least[row] = least_ms(*free.general(used[row]))
         smallest = least[row, 0] + resource.fixed
         if least[row, 0] > limit[row]:
             if not np.isfinite(smallest):

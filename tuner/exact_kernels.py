@@ -132,6 +132,8 @@ def general_layers(
     unserved_weight: F64,
     unserved_ms: F64,
     spent_ms: F64,
+    shared_ms: F64,
+    shared_weight: F64,
     layers: int,
 ) -> tuple[F64, I32]:
     """Least cost with at most r further buckets from every position, any windows, in O(layers x N^2).
@@ -139,6 +141,9 @@ def general_layers(
     Engines may refuse a bucket for steps that are too small for it. Those cost their fallback: `unserved_weight[j]` is
     the weight of all sizes that bucket j never serves, `unserved_ms[j]` their cost without a graph, and `spent_ms[i]`
     the cost without a graph of all sizes up to i. All zero where an engine has no such rule.
+
+    Other families that run in graphs of the same list add `shared_ms[f, j]` for each of their steps that bucket j
+    serves, `shared_weight[f]` being their cumulated weight; both float64 [F, N + 1].
 
     Returns:
         value_ms float64 [layers + 1, N + 1]; choice int32 of that shape: the next bucket, or -1 where one bucket fewer
@@ -161,6 +166,8 @@ def general_layers(
                 cost = (
                     rest + g * (weight[j] - max(weight[i], unserved_weight[j])) + max(unserved_ms[j] - spent_ms[i], 0.0)
                 )
+                for f in range(len(shared_ms)):
+                    cost += shared_ms[f, j] * (shared_weight[f, j] - shared_weight[f, i])
                 if cost < fresh[i]:
                     fresh[i] = cost
                     pick[i] = j
@@ -183,6 +190,8 @@ def least_ms(
     unserved_weight: F64,
     unserved_ms: F64,
     spent_ms: F64,
+    shared_ms: F64,
+    shared_weight: F64,
 ) -> F64:
     """Least cost to go from every position with any number of buckets, in O(N^2): float64 [N + 1]."""
     n = len(weight) - 1
@@ -194,6 +203,8 @@ def least_ms(
         g = bucket_ms[j]
         for i in range(start[j], j):
             cost = rest + g * (weight[j] - max(weight[i], unserved_weight[j])) + max(unserved_ms[j] - spent_ms[i], 0.0)
+            for f in range(len(shared_ms)):
+                cost += shared_ms[f, j] * (shared_weight[f, j] - shared_weight[f, i])
             value_ms[i] = min(value_ms[i], cost)
     return value_ms
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes
 from tuner.exact import DEFAULT_MAX_LENGTH, BestList, Problem, Resource, floor_ms, solve
+from tuner.programme import Shared
 from tuner.recommendation import FrontPoint, Objective
 from tuner.scorecard import admitted, list_regret
 from tuner.step_cost import capture_cost, step_cost, terms_ms
@@ -52,6 +54,7 @@ def problem_of(
     reachable: int | None = None,
     wide: tuple[int, float] | None = None,
     read: FamilyCost | None = None,
+    others: Sequence[tuple[StepHistogram, FamilyCost]] = (),
 ) -> Problem:
     """State the problem: measured, allowed sizes may be buckets; a size that the engine adds anyway always is one.
 
@@ -62,6 +65,8 @@ def problem_of(
         wide: largest size above that and the looser bound on the regret of sizes up to it.
         read: the same sizes with the curve that lists are chosen on (see `tuner.confidence`); None is `cost`. The
             regret bound is about `cost` in any case.
+        others: other families that run in graphs of the same list, with their steps. They add their time to the
+            objective and their graphs to the budgets.
 
     Raises:
         BadInput: the profile measured no size that may be captured, or a budget is set on a cost it does not know.
@@ -73,7 +78,7 @@ def problem_of(
     sizes = np.union1d(reference, required).astype(np.int64)
     if len(sizes) == 0:
         raise BadInput("the profile measured no size that the engine would capture", field="families")
-    usable = _usable(cost, sizes, required, budget)
+    usable = _usable((cost, *(other for _, other in others)), sizes, required, budget)
     sizes = sizes[usable]
     weights = histogram.steps * histogram.sizes if objective == "token" else histogram.steps
     wide_reach, wide_regret = wide or (0, math.inf)
@@ -92,7 +97,9 @@ def problem_of(
         required=required,
         exact_only=rule is not None and rule.exact_only,
         max_padding_factor=None if rule is None else rule.max_padding_factor,
-        resources=_resources(cost, sizes, budget),
+        resources=_resources((cost, *(other for _, other in others)), sizes, budget),
+        most_tail_share=budget.max_tail_share,
+        shared=tuple(_shared(steps, other, sizes, objective) for steps, other in others),
         wide_reachable=wide_reach,
         wide_regret=wide_regret,
     )
@@ -111,6 +118,7 @@ def best_front(
     wide: tuple[int, float] | None = None,
     guarded: StepHistogram | None = None,
     read: FamilyCost | None = None,
+    others: Mapping[str, StepHistogram] | None = None,
 ) -> Front:
     """Solve for every length up to `budget.max_length` (64 by default, never more than the engine holds).
 
@@ -118,6 +126,8 @@ def best_front(
         guarded: lists are chosen for this histogram instead (see `tuner.guard`); all figures stay those of
             `histogram`, so a longer list of such a front can be slower than a shorter one.
         read: the curve that lists are chosen on, see `problem_of`; all figures stay those of the profile.
+        others: steps of other families that run in graphs of the same list, which the profile measured. Step times of
+            the front are those of `family`, capture time and memory those of all.
 
     Raises:
         BadInput, Infeasible, NotFound: see `problem_of`, `tuner.exact.solve` and `CostProfile.family`.
@@ -133,6 +143,7 @@ def best_front(
         reachable=reachable,
         wide=wide,
         read=read,
+        others=[(steps, profile.family(name)) for name, steps in (others or {}).items()],
     )
     solution = solve(_weighed(problem, guarded, objective), length_bound(budget, allowed))
     terms = terms_ms(cost, histogram)
@@ -140,7 +151,8 @@ def best_front(
     as_read = replace(problem, bucket_ms=cost.bucket_ms_at(problem.candidates), weights=histogram.steps.copy())
     floor = solution.floor_ms if by_steps else floor_ms(as_read)
     points = tuple(
-        _point(best, histogram, profile, family, terms, allowed, rule, problem.reachable) for best in solution.front
+        _point(best, histogram, profile, (family, *(others or ())), terms, allowed, rule, problem.reachable)
+        for best in solution.front
     )
     mean_terms = float(histogram.steps @ terms) / histogram.total_steps
     # Two ways of adding up one optimum may differ in the last bit; a list is never below its floor.
@@ -164,41 +176,56 @@ def _point(
     best: BestList,
     histogram: StepHistogram,
     profile: CostProfile,
-    family: str,
+    families: tuple[str, ...],
     terms: F64,
     allowed: AllowedSizes | None,
     rule: FamilyDispatch | None,
     reachable: int,
 ) -> FrontPoint:
+    family = families[0]
     buckets = np.array(best.sizes, dtype=np.int64)
     own = FamilyDispatch(buckets) if rule is None else replace(rule, buckets=buckets, otherwise=None)
     dispatch = DispatchTable({family: own})
     step_ms = step_cost(profile, dispatch, family, histogram.sizes).ms + terms
     rows = histogram.steps * histogram.sizes
-    capture_s, memory_mib = capture_cost(profile.family(family), best.sizes)
+    captured = [capture_cost(profile.family(name), best.sizes) for name in families]
     regret, _ = list_regret(profile, dispatch, family, reachable, allowed)
     return FrontPoint(
         best.list_length,
         best.sizes,
         float(histogram.steps @ step_ms) / histogram.total_steps,
         float(rows @ step_ms / rows.sum()),
-        capture_s,
-        memory_mib,
+        _sum(seconds for seconds, _ in captured),
+        _sum(mib for _, mib in captured),
         regret,
     )
 
 
-def _usable(cost: FamilyCost, sizes: I64, required: I64, budget: Budget) -> Bool:
+def _sum(values: Iterable[float | None]) -> float | None:
+    """None where one of them is unknown."""
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _shared(steps: StepHistogram, cost: FamilyCost, sizes: I64, objective: Objective) -> Shared:
+    weights = steps.steps * steps.sizes if objective == "token" else steps.steps
+    every: I64 = np.arange(steps.largest + 1, dtype=np.int64)
+    return Shared(steps.sizes, weights.astype(np.float64), cost.bucket_ms_at(sizes), cost.fallback_ms_at(every))
+
+
+def _usable(costs: tuple[FamilyCost, ...], sizes: I64, required: I64, budget: Budget) -> Bool:
     """Candidates whose cost is known wherever a budget is set: bool [N]."""
     usable = np.ones(len(sizes), dtype=np.bool_)
-    for limit, column, what in (
-        (budget.max_memory_mib, cost.memory_mib, "memory_mib"),
-        (budget.max_capture_s, cost.capture_s, "capture_s"),
-    ):
+    for limit, what in ((budget.max_memory_mib, "memory_mib"), (budget.max_capture_s, "capture_s")):
         if limit is None:
             continue
-        # A required size that was not measured is priced by the next measured size up.
-        known = np.isfinite(column[np.minimum(np.searchsorted(cost.sizes, sizes), len(cost.sizes) - 1)])
+        known = np.ones(len(sizes), dtype=np.bool_)
+        for cost in costs:
+            known &= np.isfinite(_next_up(cost, getattr(cost, what), sizes))
         if not known.any() or not known[np.isin(sizes, required)].all():
             raise BadInput(
                 f"a budget is set, but the profile does not know {what} of the sizes it concerns", field=what
@@ -209,11 +236,20 @@ def _usable(cost: FamilyCost, sizes: I64, required: I64, budget: Budget) -> Bool
     return usable
 
 
-def _resources(cost: FamilyCost, sizes: I64, budget: Budget) -> tuple[Resource, ...]:
-    at = np.minimum(np.searchsorted(cost.sizes, sizes), len(cost.sizes) - 1)
+def _resources(costs: tuple[FamilyCost, ...], sizes: I64, budget: Budget) -> tuple[Resource, ...]:
+    """What every size takes over all families that it is captured for, and what capturing takes anyway."""
     resources = []
     if budget.max_memory_mib is not None:
-        resources.append(Resource("graph memory (MiB)", cost.memory_mib[at], cost.pool_mib, budget.max_memory_mib))
+        used: F64 = np.sum([_next_up(cost, cost.memory_mib, sizes) for cost in costs], axis=0)
+        pool_mib = sum(cost.pool_mib for cost in costs)
+        resources.append(Resource("graph memory (MiB)", used, pool_mib, budget.max_memory_mib))
     if budget.max_capture_s is not None:
-        resources.append(Resource("capture time (s)", cost.capture_s[at], cost.capture_fixed_s, budget.max_capture_s))
+        used = np.sum([_next_up(cost, cost.capture_s, sizes) for cost in costs], axis=0)
+        fixed_s = sum(cost.capture_fixed_s for cost in costs)
+        resources.append(Resource("capture time (s)", used, fixed_s, budget.max_capture_s))
     return tuple(resources)
+
+
+def _next_up(cost: FamilyCost, column: F64, sizes: I64) -> F64:
+    """A size that was not measured takes what the next measured one up does."""
+    return column[np.minimum(np.searchsorted(cost.sizes, sizes), len(cost.sizes) - 1)]

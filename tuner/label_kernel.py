@@ -19,6 +19,8 @@ def label_search(
     unserved_weight: F64,
     unserved_ms: F64,
     spent_ms: F64,
+    shared_ms: F64,
+    shared_weight: F64,
     used: F64,
     limit: F64,
     least_used: F64,
@@ -76,6 +78,8 @@ def label_search(
                     continue
                 served = bucket_ms[j] * (weight[j] - max(weight[i], unserved_weight[j]))
                 c = cost[label] + price_ms[j] + served + max(unserved_ms[j] - spent_ms[i], 0.0)
+                for f in range(len(shared_ms)):
+                    c += shared_ms[f, j] * (shared_weight[f, j] - shared_weight[f, i])
                 bound = c + multiplier[0] * a + multiplier[1] * b - slack + completion_ms[layers - count[label] - 1, j]
                 if not bound < upper_ms * (1.0 - TIE):
                     continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,22 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """Steps of another family that run in graphs of the same list: vLLM's PIECEWISE beside FULL, SGLang's draft.
+
+    Attributes:
+        sizes, weights: int64 / float64 [M], as in `Problem`, on the same scale.
+        bucket_ms: float64 [N], g of each candidate in this family.
+        fallback_ms: float64 [S], by size up to at least the largest of `sizes`; nan where unknown.
+    """
+
+    sizes: I64
+    weights: F64
+    bucket_ms: F64
+    fallback_ms: F64
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Find capture lists of least weighted step time.
 
@@ -55,6 +71,8 @@ class Problem:
         exact_only: a bucket serves its own size only.
         max_padding_factor: a bucket larger than this times the step is not used.
         resources: at most two hard budgets.
+        most_tail_share: most of the weight that may lie above the last bucket and run without a graph.
+        shared: other families on the same list; their time is added per step of this one. The promise is not theirs.
     """
 
     sizes: I64
@@ -74,11 +92,13 @@ class Problem:
     resources: tuple[Resource, ...] = ()
     wide_reachable: int = 0
     wide_regret: float = math.inf
+    most_tail_share: float = 1.0
+    shared: tuple[Shared, ...] = ()
 
     @property
     def plain(self) -> bool:
         """Whether only lengths constrain the list, so that the hull path answers."""
-        free = self.regret == math.inf and len(self.required) == 0 and not self.resources
+        free = self.regret == math.inf and len(self.required) == 0 and not self.resources and not self.shared
         return free and not self.exact_only and self.max_padding_factor is None
 
     def served_from(self) -> I64:
@@ -109,6 +129,7 @@ class Programme:
         weight, bucket_ms, promised_ms, price_ms, tail_ms: float64 [N + 1]. tail_ms[0] is inf: a list holds at least
             one size.
         limit_ms, tail_forbidden: by size 0..L, see `window_starts`.
+        shared_ms, shared_weight: float64 [F, N + 1], see `general_layers`.
     """
 
     problem: Problem
@@ -125,6 +146,8 @@ class Programme:
     unserved_weight: F64
     unserved_ms: F64
     spent_ms: F64
+    shared_ms: F64
+    shared_weight: F64
 
     @cached_property
     def start(self) -> I64:
@@ -133,7 +156,7 @@ class Programme:
             self.positions, self.promised_ms, self.limit_ms, self.tail_forbidden, self.served_from, self.floor
         )
 
-    def general(self, price_ms: F64) -> tuple[F64, F64, F64, F64, I64, F64, F64, F64]:
+    def general(self, price_ms: F64) -> tuple[F64, F64, F64, F64, I64, F64, F64, F64, F64, F64]:
         """Arguments that `general_layers`, `least_ms` and `label_search` share."""
         return (
             self.weight,
@@ -144,6 +167,16 @@ class Programme:
             self.unserved_weight,
             self.unserved_ms,
             self.spent_ms,
+            self.shared_ms,
+            self.shared_weight,
+        )
+
+    def free(self) -> Programme:
+        """The same lists at no cost: every interval and every admissible end is free, so that only prices add up."""
+        none = np.zeros_like(self.weight)
+        ends: F64 = np.where(np.isfinite(self.tail_ms), 0.0, np.inf)
+        return replace(
+            self, weight=none, unserved_ms=none, shared_weight=np.zeros_like(self.shared_weight), tail_ms=ends
         )
 
     def cost_ms(self, chosen: list[int]) -> float:
@@ -152,6 +185,7 @@ class Programme:
         for j in chosen:
             served = self.weight[j] - max(self.weight[i], self.unserved_weight[j])
             total += self.bucket_ms[j] * served + max(self.unserved_ms[j] - self.spent_ms[i], 0.0)
+            total += float(self.shared_ms[:, j] @ (self.shared_weight[:, j] - self.shared_weight[:, i]))
             i = j
         return float(total + self.tail_ms[i])
 
@@ -179,6 +213,9 @@ def compile_problem(problem: Problem) -> Programme:
     floor = _floor(positions, problem.required)
     forbidden = np.nonzero(tail_forbidden)[0]
     last_needed = max(int(forbidden[-1]) if len(forbidden) else 1, int(problem.required.max(initial=1)))
+    tail_ms = np.where(positions >= last_needed, spent[-1] - spent[clipped], np.inf)
+    tail_ms[1.0 - cumulated[clipped] > problem.most_tail_share + TIE] = np.inf
+    shared = [_share(problem, family, positions) for family in problem.shared]
     price_ms = np.zeros(len(positions)) if problem.price_ms is None else np.concatenate(([0.0], problem.price_ms))
     return Programme(
         problem,
@@ -187,7 +224,7 @@ def compile_problem(problem: Problem) -> Programme:
         bucket_ms=np.concatenate(([0.0], problem.bucket_ms)),
         promised_ms=np.concatenate(([0.0], problem.bucket_ms if problem.promised_ms is None else problem.promised_ms)),
         price_ms=price_ms,
-        tail_ms=np.where(positions >= last_needed, spent[-1] - spent[clipped], np.inf),
+        tail_ms=tail_ms + sum(tail for _, _, tail in shared),
         served_from=served_from,
         floor=floor,
         limit_ms=limit_ms,
@@ -195,7 +232,19 @@ def compile_problem(problem: Problem) -> Programme:
         unserved_weight=cumulated[below],
         unserved_ms=spent[below],
         spent_ms=spent[clipped],
+        shared_ms=np.array([ms for ms, _, _ in shared]).reshape(-1, len(positions)),
+        shared_weight=np.array([weight for _, weight, _ in shared]).reshape(-1, len(positions)),
     )
+
+
+def _share(problem: Problem, family: Shared, positions: I64) -> tuple[F64, F64, F64]:
+    """Of another family, all float64 [N + 1]: g by position, cumulated weight, and the time above each position."""
+    weights = family.weights / problem.weights.sum()
+    below = np.searchsorted(family.sizes, positions, side="right")
+    cumulated = np.concatenate(([0.0], np.cumsum(weights)))[below]
+    fallback = family.fallback_ms[family.sizes]
+    alone = np.cumsum(np.where(np.isnan(fallback), np.inf, weights * fallback)[::-1])[::-1]
+    return np.concatenate(([0.0], family.bucket_ms)), cumulated, np.append(alone, 0.0)[below]
 
 
 def _check_top(problem: Problem, unknown: Bool) -> None:

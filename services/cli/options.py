@@ -45,6 +45,10 @@ Regret = Annotated[
 MaxLength = Annotated[int | None, typer.Option("--max-length", metavar="K", help="Most sizes in the list.")]
 MaxMemory = Annotated[float | None, typer.Option("--max-memory-mib", metavar="M", help="Most graph memory.")]
 MaxCapture = Annotated[float | None, typer.Option("--max-capture-s", metavar="S", help="Most capture time.")]
+MaxTail = Annotated[
+    float,
+    typer.Option("--max-tail", metavar="SHARE", help="Most of the steps above the last size, without a graph."),
+]
 Format = Annotated[str | None, typer.Option("--format", help="Read SOURCE as this format instead of recognising it.")]
 Columns = Annotated[
     str | None,

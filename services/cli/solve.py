@@ -14,6 +14,7 @@ from services.cli.options import (
     MaxCapture,
     MaxLength,
     MaxMemory,
+    MaxTail,
     ProfileName,
     Regret,
     choose_engine_or_none,
@@ -45,6 +46,7 @@ def solve(
     max_length: MaxLength = None,
     max_memory_mib: MaxMemory = None,
     max_capture_s: MaxCapture = None,
+    max_tail: MaxTail = 1.0,
     regret: Regret = DEFAULT_REGRET,
     objective: ObjectiveChoice = "step",
     as_json: Json = False,
@@ -52,7 +54,7 @@ def solve(
     """The list of least expected step time for every length; without SOURCE, lists that keep --regret at any size."""
     if profile is None and asked.source:
         raise BadUsage("needs a cost profile: --profile NAME or FILE (see captune profile list)", field="--profile")
-    budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
+    budget = Budget(regret, max_length, max_memory_mib, max_capture_s, max_tail)
     if asked.source:
         workload = asked.open()
         front, notes = _front(workload, open_profile(str(profile)), budget, objective), list(workload.read.notes)

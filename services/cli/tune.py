@@ -15,6 +15,7 @@ from services.cli.options import (
     MaxCapture,
     MaxLength,
     MaxMemory,
+    MaxTail,
     ProfileName,
     Regret,
 )
@@ -39,6 +40,7 @@ def tune(
     max_length: MaxLength = None,
     max_memory_mib: MaxMemory = None,
     max_capture_s: MaxCapture = None,
+    max_tail: MaxTail = 1.0,
     regret: Regret = DEFAULT_REGRET,
     objective: ObjectiveChoice = "step",
     trials: Annotated[int, typer.Option("--trials", metavar="N", help="Optuna trials, the default included.")] = 24,
@@ -60,7 +62,7 @@ def tune(
         raise BadUsage("say which engine: --engine vllm@0.33.0", field="--engine")
     if (profile is None) == (model is None):
         raise BadUsage("give either --profile P or --model M (measured here first)", field="--profile")
-    budget = Budget(regret, max_length, max_memory_mib, max_capture_s)
+    budget = Budget(regret, max_length, max_memory_mib, max_capture_s, max_tail)
     slo = Slo(slo_ttft_ms, slo_tpot_ms)
     workload = asked.open()
     workload = replace(workload, serving=replace(workload.serving, slo=slo))

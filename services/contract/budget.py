@@ -20,7 +20,8 @@ class BudgetModel(Request):
     max_length: Annotated[int, Field(ge=1, le=100_000)] | None = None
     max_memory_mib: Above0 | None = None
     max_capture_s: Above0 | None = None
+    max_tail_share: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
 
     def to_domain(self) -> Budget:
         regret = math.inf if self.regret is None else self.regret
-        return Budget(regret, self.max_length, self.max_memory_mib, self.max_capture_s)
+        return Budget(regret, self.max_length, self.max_memory_mib, self.max_capture_s, self.max_tail_share)

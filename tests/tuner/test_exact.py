@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tuner.exact import BestList, Problem, Resource, solve
+from tuner.programme import Shared
 from workloads.errors import BadInput, Infeasible
 
 MS = st.integers(1, 12).map(lambda n: n / 4)  # few distinct values: many ties and inversions
@@ -247,3 +248,112 @@ def test_a_size_above_the_last_point_needs_a_fallback() -> None:
     problem = Problem(np.array([9]), np.ones(1), sizes, np.ones(2), np.full(10, np.nan), 9, sizes, np.ones(2))
     with pytest.raises(BadInput, match="size 9 is above the last measured point 8 and the profile has no fallback_ms"):
         solve(problem)
+
+
+@st.composite
+def constrained(draw: st.DrawFn) -> Problem:
+    """Everything at once: regret, required sizes, an engine's rule, prices left out, budgets, a cap on the tail, a
+    second family, in any combination."""
+    problem = draw(problems(most=6))
+    count = len(problem.candidates)
+    required = draw(st.sets(st.sampled_from(problem.candidates.tolist()), max_size=2))
+    rule = draw(st.sampled_from(["plain", "exact", "twice"]))
+    budgets = [
+        Resource("MiB", np.array([float(draw(st.integers(0, 6))) for _ in range(count)]), 1.0, float(limit))
+        for limit in draw(st.lists(st.integers(3, 16), max_size=2))
+    ]
+    shared = tuple(draw(families(problem)) for _ in range(draw(st.integers(0, 2))))
+    return replace(
+        problem,
+        regret=draw(st.sampled_from([math.inf, 0.2, 1.0])),
+        required=np.array(sorted(required), dtype=np.int64),
+        exact_only=rule == "exact",
+        max_padding_factor=2.0 if rule == "twice" else None,
+        resources=tuple(budgets),
+        most_tail_share=draw(st.sampled_from([1.0, 1.0, 0.5, 0.0])),
+        shared=shared,
+    )
+
+
+@st.composite
+def families(draw: st.DrawFn, problem: Problem) -> Shared:
+    counts = draw(st.dictionaries(st.integers(1, 22), st.integers(1, 9), max_size=5))
+    known = draw(st.booleans())
+    return Shared(
+        np.array(sorted(counts), dtype=np.int64),
+        np.array([float(counts[s]) for s in sorted(counts)]),
+        np.array([draw(MS) for _ in problem.candidates]),
+        np.array([draw(MS) if known else math.nan for _ in range(24)]),
+    )
+
+
+def whole_cost(problem: Problem, chosen: tuple[int, ...]) -> float:
+    """`cost` with the tail's cap and the other families, written out."""
+    total = cost(problem, chosen)
+    above = problem.weights[problem.sizes > chosen[-1]].sum() / problem.weights.sum()
+    if above > problem.most_tail_share + 1e-9:
+        return math.inf
+    for family in problem.shared:
+        for size, weight in zip(family.sizes, family.weights, strict=True):
+            bucket = next((p for p in chosen if p >= size), None)
+            ms = (
+                family.fallback_ms[size] if bucket is None else family.bucket_ms[list(problem.candidates).index(bucket)]
+            )
+            total += math.inf if math.isnan(ms) else weight * ms / problem.weights.sum()
+    return total
+
+
+@settings(max_examples=300, deadline=None)
+@given(constrained())
+def test_all_constraints_in_any_combination(problem: Problem) -> None:
+    top = int(problem.sizes[-1])
+    assume(top <= problem.candidates[-1] or not math.isnan(problem.fallback_ms[top]))
+    expected = brute_front(problem, objective=whole_cost)
+    if not expected:
+        with pytest.raises(Infeasible):
+            solve(problem)
+        return
+    solution = solve(problem)
+    assert solution.optimal and solution.gap == 0.0
+    assert [point.list_length for point in solution.front] == list(expected)
+    for point in solution.front:
+        least, _ = expected[point.list_length]
+        assert point.mean_ms == pytest.approx(least, rel=1e-9)
+        assert whole_cost(problem, point.sizes) == pytest.approx(least, rel=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems(), st.data(), st.sampled_from([math.inf, 0.5]))
+def test_prices_under_budgets_and_a_regret_bound(problem: Problem, data: st.DataObject, regret: float) -> None:
+    price = np.array([data.draw(st.sampled_from([0.0, 0.1, 0.5])) for _ in problem.candidates])
+    used = np.array([float(data.draw(st.integers(0, 6))) for _ in problem.candidates])
+    limit = float(data.draw(st.integers(3, 16)))
+    priced = replace(problem, price_ms=price, regret=regret, resources=(Resource("MiB", used, 0.0, limit),))
+
+    def paid(problem: Problem, chosen: tuple[int, ...]) -> float:
+        return cost(problem, chosen) + sum(price[list(problem.candidates).index(p)] for p in chosen)
+
+    expected = brute_front(priced, objective=paid)
+    assume(expected)
+    for point in solve(priced).front:
+        assert paid(priced, point.sizes) == pytest.approx(expected[point.list_length][0], rel=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems(), st.sampled_from([0.1, 0.5]), st.sampled_from([0.5, 2.0]), st.integers(1, 20))
+def test_a_looser_promise_above_what_the_scheduler_reaches(
+    problem: Problem, regret: float, loose: float, reach: int
+) -> None:
+    """Sizes up to `reach` keep the tight bound, those above it the loose one."""
+    wide = replace(problem, regret=regret, reachable=min(reach, problem.reachable))
+    wide = replace(wide, wide_reachable=problem.reachable, wide_regret=loose)
+
+    def promised(problem: Problem, chosen: tuple[int, ...]) -> float:
+        outer = replace(problem, regret=loose, reachable=problem.wide_reachable, wide_reachable=0)
+        return max(cost(problem, chosen), cost(outer, chosen))
+
+    expected = brute_front(wide, objective=promised)
+    top = int(wide.sizes[-1])
+    assume(expected and (top <= wide.candidates[-1] or not math.isnan(wide.fallback_ms[top])))
+    for point in solve(wide).front:
+        assert point.mean_ms == pytest.approx(expected[point.list_length][0], rel=1e-9)

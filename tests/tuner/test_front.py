@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.tuner.curves import family
+from tests.tuner.test_traffic import steps
 from tuner.budget import Budget
+from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import AllowedSizes
+from tuner.engines.registry import engine
 from tuner.front import best_front
+from tuner.recommendation import ServingOptions
 from tuner.scorecard import score_plain
-from workloads.errors import BadInput
+from workloads.errors import BadInput, Infeasible
 from workloads.histogram import StepHistogram
 
 FREE = Budget(regret=math.inf)
@@ -95,3 +102,101 @@ def test_without_fallback_every_step_must_be_covered() -> None:
     assert all(point.sizes[-1] == 8 for point in front.points)
     with pytest.raises(BadInput, match="size 9 is above the last measured point 8 and the profile has no fallback_ms"):
         best_front(StepHistogram.of_counts({9: 1.0}), bare, "decode_full", budget=FREE)
+
+
+STEPS = st.dictionaries(st.integers(1, 24), st.integers(1, 9), min_size=1, max_size=6)
+COSTS = st.lists(st.integers(1, 12).map(lambda n: n / 4), min_size=12, max_size=12)
+
+
+@settings(max_examples=120, deadline=None)
+@given(STEPS, STEPS, COSTS, COSTS, st.sampled_from([1, 2, 4]), st.integers(8, 24), st.booleans(), st.integers(14, 60))
+def test_sizes_that_an_engine_admits_serve_every_family_of_its_list(
+    decode: dict[int, int],
+    mixed: dict[int, int],
+    full_ms: list[float],
+    piecewise_ms: list[float],
+    multiple: int,
+    largest: int,
+    required: bool,
+    memory_mib: int,
+) -> None:
+    """vLLM: one list of multiples of q feeds FULL and PIECEWISE; against every subset of the admitted sizes."""
+    sizes = np.arange(2, 25, 2)
+    full = family(sizes, **plain_columns(full_ms, 1.0))
+    piecewise = family(sizes, **plain_columns(piecewise_ms, 2.0))
+    profile = CostProfile("two", {"decode_full": full, "decode_piecewise": piecewise})
+    admitted = [int(n) for n in sizes if n % multiple == 0 and n <= largest]
+    allowed = AllowedSizes(largest, 24, multiple, required=(admitted[-1],) if required else ())
+    budget = Budget(math.inf, max_length=3, max_memory_mib=float(memory_mib))
+    first, second = (StepHistogram.of_counts({s: float(n) for s, n in of.items()}) for of in (decode, mixed))
+
+    def cost_ms(chosen: tuple[int, ...]) -> float:
+        if not set(allowed.required) <= set(chosen) or 3 * len(chosen) + 10 > memory_mib + 1e-9:
+            return math.inf
+        total = 0.0
+        for counts, ms in ((decode, full_ms), (mixed, piecewise_ms)):
+            for size, count in counts.items():
+                bucket = next((n for n in chosen if n >= size), None)
+                total += count * (40.0 if bucket is None else ms[bucket // 2 - 1])
+        return total
+
+    subsets = [c for k in range(1, 4) for c in itertools.combinations(admitted, k)]
+    least = min(map(cost_ms, subsets))
+    if math.isinf(least):
+        with pytest.raises((Infeasible, BadInput)):
+            best_front(
+                first, profile, "decode_full", budget=budget, allowed=allowed, others={"decode_piecewise": second}
+            )
+        return
+    front = best_front(
+        first, profile, "decode_full", budget=budget, allowed=allowed, others={"decode_piecewise": second}
+    )
+    best = front.points[-1]
+    assert cost_ms(best.sizes) == pytest.approx(least) and front.optimal
+    assert best.memory_mib == pytest.approx(3 * len(best.sizes) + 10)
+
+
+def plain_columns(step_ms: list[float], memory_mib: float) -> dict[str, object]:
+    """Columns of a family without attention or row terms, 40 ms a step without a graph."""
+    count = len(step_ms)
+    return {
+        "step_ms": np.array(step_ms),
+        "replay_ms": np.array(step_ms),
+        "fallback_ms": np.full(count, 40.0),
+        "spread_ms": np.zeros(count),
+        "capture_s": np.full(count, 0.1),
+        "memory_mib": np.full(count, memory_mib),
+        "starts": np.full(count, 2),
+        "pool_mib": 5.0,
+        "attention_ms_per_mtoken": 0.0,
+        "row_ms": 0.0,
+    }
+
+
+def test_a_cap_on_the_eager_tail(profile: CostProfile) -> None:
+    counts = StepHistogram.of_counts({8: 900.0, 500: 100.0})
+    free = best_front(counts, profile, "decode_full", budget=Budget(math.inf, max_length=1)).points[0]
+    capped = Budget(math.inf, max_length=1, max_tail_share=0.05)
+    assert best_front(counts, profile, "decode_full", budget=capped).points[0].sizes[-1] >= 500
+    assert best_front(counts, profile, "decode_full", budget=replace(capped, max_tail_share=0.1)).points[0] == free
+    assert free.sizes[-1] < 500
+
+
+def test_draft_graphs_take_the_decode_list_and_its_budget(profile: CostProfile) -> None:
+    """SGLang with speculation: a size costs a target and a draft graph, and a draft step follows every target step."""
+    target = profile.family("decode_full")
+    draft = replace(
+        target, step_ms=np.where(target.sizes == 400, 90.0, 1.0), memory_mib=np.full(len(target.sizes), 9.0)
+    )
+    both = CostProfile("spec", {"decode_full": target, "draft": draft})
+    sglang = engine("sglang@0.5.23")
+    options = sglang.options({"max_running_requests": "512", "cuda_graph_max_bs_decode": "512"})
+    case = Case(sglang, options, both, ServingOptions(policy="decode"), Budget(math.inf), "step")
+    counts = {400: 100, 8: 50}
+    seen = case.observe(steps(counts), case.default_lists())
+    assert list(case.others(seen)) == ["draft"]
+    alone = replace(case, profile=profile).front(seen).at(3)
+    shared = case.front(seen).at(3)
+    assert 400 not in shared.sizes and shared.memory_mib > alone.memory_mib
+    tight = replace(case.budget, max_memory_mib=shared.memory_mib - 1.0)
+    assert case.front(seen, tight).points[-1].memory_mib <= shared.memory_mib - 1.0

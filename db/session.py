@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -15,6 +16,8 @@ from sqlalchemy.orm import Session
 from workloads.errors import BadUsage, MissingExtra
 
 BUSY_TIMEOUT_S = 30.0
+SQLITE_CONNECTIONS = 40
+"""As many as an API has threads: opening one costs more than most reads, and an idle one costs next to nothing."""
 
 
 def database_url(text: str) -> URL:
@@ -55,7 +58,10 @@ def _sqlite(url: URL) -> Engine:
     if url.database and url.database != ":memory:":
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     # isolation_level None: the driver must not begin transactions behind our back; see _begin.
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None})
+    arguments = {"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+    in_memory = url.database in (None, "", ":memory:")
+    pooled: dict[str, Any] = {} if in_memory else {"pool_size": SQLITE_CONNECTIONS}
+    engine = create_engine(url, connect_args=arguments, **pooled)
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _begin)
     return engine
@@ -72,8 +78,11 @@ def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
 def _begin(connection: Connection) -> None:
     # A deferred transaction that reads and then writes fails at once when somebody else wrote in between;
     # one that takes the write lock at its start waits for busy_timeout instead.
-    writes = connection.get_execution_options().get("captune_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    # Reads of the stores are single statements, consistent in themselves: a transaction around each would double the
+    # times that a thread has to wait for the interpreter.
+    options = connection.get_execution_options()
+    if not options.get("captune_read", False):
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("captune_write", False) else "BEGIN")
 
 
 class Transactions:
@@ -82,11 +91,12 @@ class Transactions:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._writing = engine.execution_options(captune_write=True)
+        self._reading = engine.execution_options(captune_read=True)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that only reads."""
-        with Session(self.engine, expire_on_commit=False) as session:
+        """A session that only reads; what several statements of it see may have changed in between."""
+        with Session(self._reading, expire_on_commit=False) as session:
             yield session
 
     @contextmanager

@@ -21,6 +21,8 @@ from workloads.traces.columns import dump_traffic, load_traffic
 from workloads.traces.records import EngineObservation, ReadResult, RowCount
 
 ID_LENGTH = 12
+PROBE_BYTES = 64 * 1024
+"""Room for less than this is no room."""
 
 
 class TraceStore:
@@ -116,6 +118,19 @@ class TraceStore:
                 raise Conflict(f"trace '{trace_id}' is in use by sweep '{busy}'; cancel that first")
             session.delete(row)
             self._path(row.digest).unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Whether a trace could be kept now.
+
+        Raises:
+            Unavailable: the folder cannot be written, or its disk has no room.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="probe-", suffix=".part") as file:
+                file.write(bytes(PROBE_BYTES))
+        except OSError as error:
+            raise Unavailable(f"cannot keep traces in {self._folder}: {error.strerror}") from None
 
     def _path(self, digest: str) -> Path:
         return self._folder / f"{digest}.parquet"

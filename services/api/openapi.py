@@ -47,9 +47,7 @@ def _complete(document: dict[str, Any], needs_tokens: bool) -> None:
 def _tag(operation: dict[str, Any]) -> None:
     known = {"name": "If-None-Match", "in": "header", "required": False, **_TEXT}
     operation.setdefault("parameters", []).append(known)
-    operation["responses"]["200"]["headers"] = {
-        "ETag": {"description": "Changes when the body does", **_TEXT}
-    }
+    operation["responses"]["200"]["headers"] = {"ETag": {"description": "Changes when the body does", **_TEXT}}
     operation["responses"]["304"] = {"description": "Still what If-None-Match names"}
 
 

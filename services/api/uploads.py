@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from services.api.reading import limits_of, pool_of, read_in_child
 from services.contract.mapping import MappingModel, MappingRequest
 from services.settings import Settings
-from workloads.errors import BadUsage
+from workloads.errors import BadUsage, Unavailable
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.records import ReadResult
 
@@ -62,6 +62,9 @@ def mapping_of(text: str | None) -> MappingRequest:
 @contextmanager
 def _copied(file: UploadFile) -> Iterator[Path]:
     with tempfile.NamedTemporaryFile(prefix="captune-upload-") as copy:
-        shutil.copyfileobj(file.file, copy)
-        copy.flush()
+        try:
+            shutil.copyfileobj(file.file, copy)
+            copy.flush()
+        except OSError as error:
+            raise Unavailable(f"there is no room to read the upload: {error.strerror}") from None
         yield Path(copy.name)

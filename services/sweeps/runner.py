@@ -23,6 +23,7 @@ from types import FrameType
 
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from db.queue import LeaseLost
 from db.records import Claim
 from db.store import Store
 from services.logs import log_to_stderr
@@ -35,6 +36,10 @@ from workloads.errors import Unavailable
 POLL_S = 0.5
 GRACE_S = 5.0
 """A child that was told to stop (SIGTERM), or whose sweep was cancelled, is killed after this."""
+
+STARTING_S = 60.0
+"""A child renews its lease as soon as it has imported what it needs; its runner does so for it until then, and no
+longer than this."""
 
 SCHEDULES_EVERY_S = 1.0
 PRUNE_EVERY_S = 3600.0
@@ -51,6 +56,8 @@ class Child:
 
     claim: Claim
     process: subprocess.Popen[bytes]
+    started_at: float
+    renewed_at: float
     stop_at: float | None = None
 
 
@@ -135,7 +142,8 @@ class Runner:
         if claim is None:
             return False
         log.info("sweep %s started (claim %d)", claim.sweep_id, claim.fence)
-        self.children.append(Child(claim, self._start(claim)))
+        at = time.monotonic()
+        self.children.append(Child(claim, self._start(claim), at, at))
         return True
 
     def _fire_schedules(self) -> None:
@@ -167,10 +175,21 @@ class Runner:
         return False
 
     def _hurry(self, child: Child) -> None:
-        if child.stop_at is None and not self._store.queue.holds(child.claim):
+        if child.stop_at is None and not self._holds(child):
             child.stop_at = time.monotonic() + GRACE_S
         if child.stop_at is not None and time.monotonic() > child.stop_at:
             child.process.kill()
+
+    def _holds(self, child: Child) -> bool:
+        at = time.monotonic()
+        if at - child.started_at > STARTING_S or at - child.renewed_at < self._settings.lease_s / 3:
+            return self._store.queue.holds(child.claim)
+        try:
+            self._store.queue.renew(child.claim, self._settings.lease_s)
+        except LeaseLost:
+            return False
+        child.renewed_at = at
+        return True
 
     def _give_back(self, claim: Claim, *, failed: bool) -> None:
         try:

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
 
 from services.api.context import InContext, InStore
+from services.api.readiness import check_ready
 
 router = APIRouter(tags=["health"])
 
@@ -20,8 +21,8 @@ def alive() -> dict[str, str]:
 
 @router.get("/readyz")
 def ready(store: InStore) -> dict[str, str]:
-    """The database answers too."""
-    store.check()
+    """Database, disk and, where a cluster is configured, Ray are there too; else 503 with what is missing."""
+    check_ready(store)
     return {"status": "ready"}
 
 

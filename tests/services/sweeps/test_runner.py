@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from db.records import StoredSweep
 from db.store import Store
 from services.settings import Settings
-from services.sweeps.runner import Runner
+from services.sweeps.runner import Child, Runner
 from tests.services.sweeps.conftest import queue_sweep
 
 PATIENCE_S = 90.0
@@ -122,6 +123,22 @@ def test_a_runner_that_is_stopped_gives_its_sweep_back_and_a_killed_one_loses_it
     recorded_by_now = numbers(store, sweep)
     time.sleep(0.5)
     assert numbers(store, sweep) == recorded_by_now == list(range(len(recorded_by_now)))
+
+
+def test_a_child_that_starts_slowly_keeps_its_sweep(store: Store, settings: Settings) -> None:
+    sweep = queue_sweep(store)
+    runner = Runner(store, replace(settings, lease_s=0.3))
+    claim = store.queue.claim(runner.owner, 0.3)
+    assert claim is not None
+    at = time.monotonic()
+    starting = subprocess.Popen(["sleep", "60"])
+    runner.children.append(Child(claim, starting, at, at))
+    time.sleep(0.2)
+    runner._tick()
+    assert not _expired(store, sweep)
+    runner.children.clear()
+    starting.kill()
+    starting.wait()
 
 
 def _expired(store: Store, sweep: StoredSweep) -> bool:

@@ -49,8 +49,8 @@ def test_trials_are_sent_once(api: TestClient, store: Store) -> None:
     first = api.get(path)
     assert first.json() == {"items": [], "next_after": -1}
     assert again(api, path, first.headers["etag"]) == 304
-    trial: dict[str, object] = {"number": 0, "source": "default", "state": "failed", "params": {}, "lists": {}, "values": {}}
-    trial["scorecard"] = None
+    trial: dict[str, object] = {"number": 0, "source": "default", "state": "failed", "scorecard": None}
+    trial |= {"params": {}, "lists": {}, "values": {}}
     store.queue.record_trial(claim, 0, "failed", trial)
     assert again(api, path, first.headers["etag"]) == 200
     assert api.get(path).json()["next_after"] == 0

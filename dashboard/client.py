@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -38,6 +38,16 @@ _UPLOAD_TIMEOUT_S = 180.0
 M = TypeVar("M", bound=BaseModel)
 
 
+class Content(Protocol):
+    """What is sent of a file: a part at a time, from its beginning."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
+
+
 class ApiProblem(Exception):
     """The API refused, or did not answer.
 
@@ -66,14 +76,14 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def upload_trace(self, name: str, content: BinaryIO, mapping: MappingRequest | None = None) -> TraceModel:
+    def upload_trace(self, name: str, content: Content, mapping: MappingRequest | None = None) -> TraceModel:
         """Store a trace, read as `mapping` says; a file that is not understood is refused whole."""
         content.seek(0)
         fields = {"mapping": mapping.model_dump_json(exclude_none=True)} if mapping is not None else {}
         files = {"file": (name, content)}
         return _parsed(self._send("POST", "/traces", files=files, data=fields, timeout=_UPLOAD_TIMEOUT_S), TraceModel)
 
-    def propose_mapping(self, name: str, content: BinaryIO) -> MappingModel:
+    def propose_mapping(self, name: str, content: Content) -> MappingModel:
         """What the columns of a file likely mean; nothing of it is kept."""
         content.seek(0)
         answer = self._send("POST", "/traces/mapping", files={"file": (name, content)}, timeout=_UPLOAD_TIMEOUT_S)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import names, text
 from dashboard.problems import show_problems
-from dashboard.state import Place, api, readable_errors
+from dashboard.state import Place, api, pick, readable_errors
 from services.contract.export import ExportModel
 from services.contract.recommendation import RecommendationModel
 
@@ -19,7 +19,7 @@ def export_panel(result: RecommendationModel) -> None:
     st.subheader("Export")
     with readable_errors():
         specs = [result.engine, *(e.spec for e in api().engines().items if e.name != result.engine.partition("@")[0])]
-        spec = st.selectbox("Engine", specs, format_func=names.engine_name, key="export-engine")
+        spec = pick(st.container(), "Engine", specs, "export_engine", show=names.engine_name)
         if spec != result.engine:
             st.caption(f"The list was tuned for {names.engine_name(result.engine)}; its rules differ.")
         export = api().export(result.id or "", spec)

@@ -102,6 +102,18 @@ def window(place: Place, label: str, name: str, default: tuple[int, int], **look
     return picked
 
 
+def open_tab(labels: Sequence[str], name: str) -> tuple[str, Place]:
+    """Tabs of which only the open one is filled, so that hidden plots cost nothing; (label, place) of that one.
+
+    Which one is open is a URL parameter unless it is the first.
+    """
+    wanted = chosen(name)
+    places = st.tabs(labels, default=wanted if wanted in labels else None, key=name, on_change="rerun")
+    label, place = next((pair for pair in zip(labels, places, strict=True) if pair[1].open), (labels[0], places[0]))
+    choose(name, None if label == labels[0] else label)
+    return label, place
+
+
 def _bounded(typed: str | None, low: float, high: float | None, default: float | None) -> float | None:
     """A number of the URL inside the bounds; the default where it is none."""
     try:

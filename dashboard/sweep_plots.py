@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import names, text
 from dashboard.charts import show
 from dashboard.client import ApiProblem
-from dashboard.state import api
+from dashboard.state import api, open_tab
 from services.contract.coverage import SolveRequest
 from services.contract.figures_sweep import history_figure, importance_figure, parallel_figure, timeline_figure
 from services.contract.sweep import MEASURE, SweepModel
@@ -26,19 +26,18 @@ def sweep_plots(sweep: SweepModel, trials: Sequence[TrialModel]) -> None:
     """All four, of what is recorded so far."""
     if not any(trial.scorecard for trial in trials):
         return
-    axis = _axis(sweep)
-    history, importance, parallel, timeline = st.tabs(["History", "Importance", "Parallel coordinates", "Timeline"])
-    with history:
-        _history(sweep, trials)
-    with importance:
-        _importance(sweep)
-    with parallel:
-        if sum(bool(trial.params) for trial in trials) < 2:
+    label, place = open_tab(["History", "Importance", "Parallel coordinates", "Timeline"], "plot")
+    with place:
+        if label == "History":
+            _history(sweep, trials)
+        elif label == "Importance":
+            _importance(sweep)
+        elif label == "Timeline":
+            show(timeline_figure(trials), "timeline", "When every trial was recorded")
+        elif sum(bool(trial.params) for trial in trials) < 2:
             st.caption("Fewer than two trials were sampled so far.")
         else:
-            show(parallel_figure(trials, axis), "parallel", "Parameters and figures of the sampled trials")
-    with timeline:
-        show(timeline_figure(trials), "timeline", "When every trial was recorded")
+            show(parallel_figure(trials, _axis(sweep)), "parallel", "Parameters and figures of the sampled trials")
 
 
 def _axis(sweep: SweepModel) -> str:

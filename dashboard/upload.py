@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from typing import BinaryIO
+
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from dashboard import names, text
 from dashboard.client import ApiProblem
 from dashboard.mapping_form import ask_mapping
-from dashboard.state import api, choose
+from dashboard.state import Place, api, choose
 from services.contract.mapping import MappingRequest
 from services.contract.trace import TraceModel
 
@@ -23,8 +26,11 @@ def upload(name: str) -> None:
         "Trace file",
         key=key,
         max_upload_size=LIMIT_MB,
-        help=f"Up to {LIMIT_MB} MB here; larger files go through `captune trace import FILE`. "
-        "Azure and Mooncake traces, CSV, JSON lines, Parquet, SGLang and vLLM logs are recognised by content.",
+        help="Azure and Mooncake traces, CSV, JSON lines, Parquet, SGLang and vLLM logs are recognised by content.",
+    )
+    st.caption(
+        f"Up to {LIMIT_MB} MB here. A larger file goes in by `captune trace import FILE`, or through the API: "
+        f"`curl -F file=@FILE {api().url}/api/v1/traces`."
     )
     done = st.session_state.get("stored_trace")
     if file is None:
@@ -43,16 +49,42 @@ def upload(name: str) -> None:
 def _send(file: UploadedFile, mapping: MappingRequest | None) -> None:
     """Store the file and start the page afresh, or remember why it was refused."""
     st.session_state.pop("stored_trace", None)
+    bar = st.progress(0.0)
     try:
-        with st.spinner(f"Reading {file.name} …"):
-            trace = api().upload_trace(file.name, file, mapping)
+        trace = api().upload_trace(file.name, Watched(file, file.size, file.name, bar), mapping)
     except ApiProblem as problem:
         st.session_state["refused_file"], st.session_state["refusal"] = file.file_id, str(problem)
         return
+    finally:
+        bar.empty()
     changed()
     st.session_state["stored_trace"] = _stored_sentence(trace)
     choose("trace", trace.id)
     st.rerun()
+
+
+class Watched:
+    """A file that moves a progress bar while it is read; past its end the API is at work on it."""
+
+    def __init__(self, file: BinaryIO, size_bytes: int, name: str, bar: Place) -> None:
+        self._file, self._size_bytes, self._name, self._bar = file, max(1, size_bytes), name, bar
+        self._shown_percent = -1
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._file.read(size)
+        done = self._file.tell() / self._size_bytes
+        percent = int(100 * done)
+        if percent != self._shown_percent:
+            self._shown_percent = percent
+            words = f"Sending {self._name}" if percent < 100 else f"Sent; reading {self._name}"
+            self._bar.progress(min(1.0, done), text=f"{words} …")
+        return content
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
 
 
 def changed() -> None:

@@ -12,7 +12,7 @@ from dashboard.charts import histogram_chart
 from dashboard.comparison import card, card_row, cards
 from dashboard.list_editor import edit_list, use
 from dashboard.problems import show_problems
-from dashboard.state import go, readable_errors
+from dashboard.state import go, pick, readable_errors
 from dashboard.tables import table
 from services.contract.coverage import BucketModel, CoverageModel
 
@@ -74,10 +74,12 @@ def _drop(covered: CoverageModel, sizes: tuple[int, ...]) -> None:
         return
     cheapest = min(rows, key=lambda size: rows[size].without.mean_step_ms or 0.0)  # type: ignore[union-attr]
     keys = list(rows)
-    at = st.selectbox(
+    at = pick(
+        st.container(),
         "Size to drop",
         keys,
-        index=keys.index(cheapest),
+        "drop",
+        default=keys.index(cheapest),
         help="The size whose loss costs least is picked first. The steps stay as they are; only their bucket changes.",
     )
     bucket = rows[at]

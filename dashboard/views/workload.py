@@ -13,12 +13,12 @@ from dashboard.case import engine_of
 from dashboard.charts import histogram_chart
 from dashboard.pickers import pick_engine, pick_profile, pick_serving, pick_trace, workload_query
 from dashboard.shape_panel import shape_of, shape_panel
-from dashboard.state import api, go, pick, readable_errors
+from dashboard.state import api, go, open_tab, pick, readable_errors
 from dashboard.tables import table
 from services.contract.audit import AuditModel
 from services.contract.histogram import HistogramModel
 from services.contract.shape import ShapeModel
-from services.contract.trace import TraceModel
+from services.contract.trace import FamilyHistogramModel, TraceModel
 
 _WEIGHTS = {"steps": "Steps", "time": "Time"}
 _SCALES = {"linear": "Linear", "log": "Logarithmic"}
@@ -78,27 +78,35 @@ def _histogram(histogram: HistogramModel, audit: AuditModel, shape: ShapeModel) 
     left, right, _ = st.columns([1, 1, 2])
     weight = pick(left, "Weighted by", list(_WEIGHTS), "weight", show=_WEIGHTS.__getitem__)
     scale = pick(right, "Scale", list(_SCALES), "scale", show=_SCALES.__getitem__)
-    families = list(histogram.families)
-    for name, tab in zip(families, st.tabs([names.family_name(name) for name in families]), strict=True):
-        family = histogram.families[name]
-        with tab:
-            timed = shape.step_ms if weight == "time" and name == shape.family else None
+    if histogram.families:
+        labels = {names.family_name(name): name for name in histogram.families}
+        label, place = open_tab(list(labels), "family")
+        name = labels[label]
+        timed = shape.step_ms if weight == "time" and name == shape.family else None
+        with place:
             lists = histogram.lists or audit.present.lists
-            histogram_chart(name, family, lists, log=scale == "log", step_ms=timed)
-            steps = sum(family.counts.values())
-            st.caption(
-                f"{text.count(steps, 'steps')}; {names.ORIGINS.get(family.origin, family.origin)}. "
-                f"{_percentiles(family.counts)}"
-            )
+            histogram_chart(name, histogram.families[name], lists, log=scale == "log", step_ms=timed)
+            st.caption(_family_words(histogram.families[name]))
             if weight == "time" and not timed:
                 st.caption("Weighted by steps: no profile knows the time of these steps.")
-    with st.expander("Counts as a table"):
-        rows = [
-            {"Family": name, "Size": size, "Steps": round(steps)}
-            for name, family in histogram.families.items()
-            for size, steps in sorted(family.counts.items())
-        ]
-        table(rows, "histogram", alt="Steps per size")
+    counts = st.expander("Counts as a table", key="counts", on_change="rerun")
+    if counts.open:
+        with counts:
+            _counts(histogram)
+
+
+def _family_words(family: FamilyHistogramModel) -> str:
+    steps = text.count(sum(family.counts.values()), "steps")
+    return f"{steps}; {names.ORIGINS.get(family.origin, family.origin)}. {_percentiles(family.counts)}"
+
+
+def _counts(histogram: HistogramModel) -> None:
+    rows = [
+        {"Family": names.family_name(name), "Size": size, "Steps": round(steps)}
+        for name, family in histogram.families.items()
+        for size, steps in sorted(family.counts.items())
+    ]
+    table(rows, "histogram", alt="Steps per size")
 
 
 def _percentiles(counts: dict[int, float]) -> str:

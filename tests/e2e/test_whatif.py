@@ -93,21 +93,3 @@ def test_a_trace_is_renamed(stack, page: Page, tmp_path: Path) -> None:
     newest = httpx.get(f"{stack.api_url}/api/v1/traces").json()["items"][0]
     assert newest["name"] == "monday, eu-west"
     httpx.delete(f"{stack.api_url}/api/v1/traces/{newest['id']}")
-
-
-def test_ten_million_steps_of_many_sizes_are_drawn_as_few_bars(stack, page: Page, tmp_path: Path) -> None:
-    histogram = tmp_path / "many.csv"
-    histogram.write_text("size,count\n" + "".join(f"{size},{2500}\n" for size in range(1, 4001)))
-    open_page(page, stack.dashboard_url, "traces")
-    hand_in(page, histogram)
-    expect(page.get_by_text("kept 4,000 of 4,000 rows")).to_be_visible()
-    page.get_by_role("button", name="See its workload").click()
-    expect(page.get_by_text("10,000,000 steps")).to_be_visible()
-    page.wait_for_selector(".js-plotly-plot .bars")
-    bars = page.evaluate(
-        "[...document.querySelector('.js-plotly-plot').data].filter(t => t.type == 'bar')"
-        ".reduce((n, t) => n + (t.x.length ?? t.x._inputArray?.length ?? 0), 0)"
-    )
-    assert 0 < bars <= 1300
-    newest = httpx.get(f"{stack.api_url}/api/v1/traces").json()["items"][0]
-    httpx.delete(f"{stack.api_url}/api/v1/traces/{newest['id']}")

@@ -3,9 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-EXTRAS := worker,server,dashboard,dev
+EXTRAS := worker,server,dashboard,gp,dev
 
-.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz test-cluster reliability lint format serve benchmark clean
+.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz test-cluster test-compose reliability lint format serve benchmark clean
 
 setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
 
@@ -53,7 +53,10 @@ test-fuzz: $(VENV)/.all  ## the API against schemathesis, at length (FUZZ_EXAMPL
 fuzz: $(VENV)/.all  ## 20,000 broken files for each of five reader families, in limited children (minutes)
 	$(BIN)/python -m tests.fuzz.run
 
-test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine, one of them killed
+test-compose: $(VENV)/.all  ## every service of docker-compose.yml as a process, the main job through all of them
+	$(BIN)/pytest tests/compose -m slow
+
+test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine; a node and the head are killed
 	$(BIN)/pytest tests/cluster -m slow
 
 reliability: $(VENV)/.all  ## kills and crowds (about six minutes); writes docs/reliability.md

@@ -1,11 +1,15 @@
-"""The tables. Constraints say here, in the database, what the code believes."""
+"""The tables. Constraints say here, in the database, what the code believes.
+
+One more stands in migration 0003, as the two databases need it in different words: the lists of trials and
+recommendations are positive and increasing.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, column_property, mapped_column
 
 from db.base import PREFIX, Base, JsonColumn, UtcDateTime
@@ -112,6 +116,7 @@ class SweepRow(ListedRow):
     priority: Mapped[int] = mapped_column(default=0, server_default="0")
     owner: Mapped[str | None] = mapped_column(String(100))
     schedule_id: Mapped[str | None] = mapped_column(String(16))
+    worker: Mapped[dict[str, Any]] = mapped_column(JsonColumn, default=dict, server_default=text("'{}'"))
 
 
 class TrialRow(Base):

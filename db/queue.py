@@ -58,7 +58,9 @@ class SweepQueue:
                 if row.attempts < MAX_ATTEMPTS:
                     _take(row, owner, lease_s)
                     return Claim(row.id, row.fence)
-                _fail(row, CaptuneError(f"given up after {row.attempts} attempts in a row that brought no new trial"))
+                last = "" if row.progress_phase is None else f"; the last one ended at: {row.progress_phase}"
+                reason = f"given up after {row.attempts} attempts in a row that brought no new trial{last}"
+                _fail(row, CaptuneError(reason))
                 session.flush()
             return None
 
@@ -144,10 +146,13 @@ class SweepQueue:
             oldest = session.scalar(query)
             return 0.0 if oldest is None else max(0.0, (moment - oldest).total_seconds())
 
-    def release(self, claim: Claim, *, failed: bool = False, retry_after_s: float = 0.0) -> None:
+    def release(
+        self, claim: Claim, *, failed: bool = False, retry_after_s: float = 0.0, reason: str | None = None
+    ) -> None:
         """Give the job back to the queue; without effect when the claim is no longer valid.
 
         Args:
+            reason: why it could not go on, shown while it waits.
             failed: this attempt counts against the job; giving back in good order does not.
             retry_after_s: nobody claims it sooner. An attempt that counts doubles it with every one before it since
                 the last recorded trial, and waits at least `BACKOFF_S` from the second on.
@@ -158,6 +163,7 @@ class SweepQueue:
                 row.state = "queued"
                 row.attempts -= 0 if failed or row.attempts == 0 else 1
                 row.lease_owner = row.lease_until = None
+                row.progress_phase = None if reason is None else f"waiting to try again: {reason}"[:200]
                 wait_s = backoff_s(row.attempts, retry_after_s) if failed else retry_after_s
                 row.not_before = now() + timedelta(seconds=wait_s) if wait_s > 0 else None
 

@@ -52,7 +52,7 @@ class StoredProfile:
 
 @dataclass(frozen=True, slots=True)
 class NewSweep:
-    """A tuning job as it is asked for. `serving` and `budget` are documents of the caller's making."""
+    """A tuning job as it is asked for. `serving`, `budget` and `worker` are documents of the caller's making."""
 
     trace_id: str
     engine: str
@@ -69,6 +69,7 @@ class NewSweep:
     owner: str | None = None
     not_before: datetime | None = None
     schedule_id: str | None = None
+    worker: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class NewMeasurement:
     profile: str
     priority: int = 0
     owner: str | None = None
+    worker: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class StoredSweep:
     priority: int = 0
     owner: str | None = None
     schedule_id: str | None = None
+    worker: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

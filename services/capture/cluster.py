@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any
 from workloads.errors import MissingExtra, Unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
+
+LEFT_OUT = ("**/__pycache__/", "/api/", "/cli/", "/contract/", "/record/", "/sweeps/", "/samples/")
+"""What of our packages no worker imports (patterns as in .gitignore, from each package's folder)."""
 
 
 @contextmanager
@@ -40,8 +44,9 @@ def ray_cluster() -> Iterator[Any]:
         yield ray
         return
     try:
-        options = _remote_options() if remote else _local_options()
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+        with tempfile.TemporaryDirectory(prefix="captune-job-") as empty:
+            options = _remote_options(empty) if remote else _local_options()
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except (RuntimeError, ConnectionError, ValueError) as error:
         ray.shutdown()  # a refused connection leaves half of one behind
         raise Unavailable(_reason(str(error)), field="RAY_ADDRESS" if remote else None) from None
@@ -65,10 +70,15 @@ def _reason(message: str) -> str:
     )
 
 
-def _remote_options() -> dict[str, Any]:
-    """Our code goes with the job: nodes need torch, numpy and pydantic, and no copy of this repository."""
-    packages = [str(ROOT / name) for name in ("workloads", "tuner", "services", "profiles")]
-    return {"address": os.environ["RAY_ADDRESS"], "runtime_env": {"py_modules": packages}}
+def _remote_options(empty: str) -> dict[str, Any]:
+    """Our code goes with the job: nodes need torch, numpy and pydantic, and no copy of this repository.
+
+    Without a working folder of the job Ray would put this process's own folder first on the path of every worker, and
+    a node that has something there (an image of another release, say) would run that: hence an empty one.
+    """
+    packages = [str(ROOT / name) for name in ("workloads", "tuner", "services")]
+    environment = {"working_dir": empty, "py_modules": packages, "excludes": list(LEFT_OUT)}
+    return {"address": os.environ["RAY_ADDRESS"], "runtime_env": environment}
 
 
 def _local_options() -> dict[str, Any]:

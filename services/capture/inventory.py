@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
-
-from workloads.errors import Unavailable
 
 LOOK_TIMEOUT_S = 30.0
 
@@ -41,13 +38,14 @@ def report(node_id: str, node: str) -> list[DeviceReport]:
     ]
 
 
-def look(ray: Any) -> list[DeviceReport]:
-    """Ask every node of the cluster that `ray` is connected to. A node that cannot answer is reported as refused."""
+def look(ray: Any, nodes: Sequence[Mapping[str, Any]] | None = None) -> list[DeviceReport]:
+    """Ask nodes of the cluster that `ray` is connected to, all of them by default. A node that cannot answer is
+    reported as refused."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     task = ray.remote(num_cpus=0, max_retries=0)(report)
     asked: list[tuple[str, str, Any]] = []
-    for node in ray.nodes():
+    for node in ray.nodes() if nodes is None else nodes:
         if not node["Alive"]:
             continue
         here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
@@ -83,45 +81,9 @@ def mismatch(device: DeviceReport, python: str, ray: str | None) -> str | None:
     return None
 
 
-def placement(ray: Any, *, cuda: bool) -> dict[str, Any]:
-    """Options of an actor that may only run on the GPU type that CAPTUNE_GPU_TYPE names.
-
-    Raises:
-        Unavailable: the cluster has no such GPU; names those it has.
-    """
-    wanted = os.environ.get("CAPTUNE_GPU_TYPE")
-    if not wanted or not cuda:
-        return {}
-    resources = ray.cluster_resources()
-    types = gpu_types(resources)
-    if wanted not in types:
-        known = ", ".join(types) or "none"
-        raise Unavailable(f"the cluster has no GPU of type '{wanted}'; it has: {known}", field="CAPTUNE_GPU_TYPE")
-    return {"resources": {f"accelerator_type:{wanted}": 0.001}}
-
-
-def gpu_types(resources: dict[str, float]) -> Sequence[str]:
-    """The GPU types among Ray's resources, as Ray calls them (H200, A100, ...)."""
-    prefix = "accelerator_type:"
-    return sorted(name.removeprefix(prefix) for name in resources if name.startswith(prefix))
-
-
-def busy_nodes() -> set[str]:
-    """Ids of nodes on which an actor of this cluster lives now."""
-    from ray._private import state
-
-    actors = state.actors()
-    return {actor["Address"]["NodeID"] for actor in actors.values() if actor["State"] == "ALIVE"}
-
-
-def has_others(ray: Any, node_id: str) -> bool:
-    """Whether another node is alive, which could take over."""
-    return any(node["Alive"] and node["NodeID"] != node_id for node in ray.nodes())
-
-
-def node_is_gone(ray: Any, node_id: str) -> bool:
-    """Whether Ray counts a node as dead."""
-    return not any(node["Alive"] for node in ray.nodes() if node["NodeID"] == node_id)
+def living_nodes(ray: Any) -> set[str]:
+    """Ids of the nodes that Ray counts as alive."""
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
 
 
 def _version(package: str) -> str | None:

@@ -7,29 +7,29 @@ write(dump_profile(measurement.profile))
 from __future__ import annotations
 
 import os
-import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar
 
-from services.capture.actor import CaptureActor, Event, events, replay_events
+from services.capture.actor import Event, events, replay_events
 from services.capture.cluster import ray_cluster
-from services.capture.inventory import has_others, node_is_gone, placement
+from services.capture.fleet import Fleet, OnProgress, Work
+from services.capture.placement import Wish, wish_of
 from services.capture.profile_builder import build_profile
 from services.capture.readings import Progress, SizeFailure, StartReport, WorkerFailure
 from services.capture.replay_job import ReplayJob, ReplayReport
+from services.capture.shrinking import SharedSpec
 from services.capture.spec import MeasureSpec, list_spec
 from tuner.cost_profile import CostProfile
-from workloads.errors import MeasurementFailed, Unavailable
+from workloads.errors import MeasurementFailed
 from workloads.models.config import builtin_names, load_config
 
-OnProgress = Callable[[Progress], None]
+T = TypeVar("T")
 RunStart = Callable[[MeasureSpec, int], Iterator[Event]]
 
-NODE_DEATH_S = 20.0  # Ray's own patience with a silent node, 15 s, and some more
 MAX_REPLACEMENTS = 3  # workers lost before the whole job is called a failure
 
 
@@ -48,20 +48,49 @@ class Measurement:
     failures: tuple[SizeFailure, ...]
 
 
+class Crew(Protocol):
+    """Who does the parts of a job: a `Fleet` of workers, or this process."""
+
+    def run(self, job: MeasureSpec | ReplayJob, *start: int) -> Iterator[Event]: ...
+
+    def in_parallel(self, parts: Sequence[Work[T]], on_progress: OnProgress) -> list[T]: ...
+
+
+class InProcess:
+    """Everything here, one part after the other."""
+
+    def run(self, job: MeasureSpec | ReplayJob, *start: int) -> Iterator[Event]:
+        return replay_events(job) if isinstance(job, ReplayJob) else events(job, *start)
+
+    def in_parallel(self, parts: Sequence[Work[T]], on_progress: OnProgress) -> list[T]:
+        return [part(on_progress) for part in parts]
+
+
 def measure_profile(
-    spec: MeasureSpec, on_progress: OnProgress | None = None, *, use_ray: bool = True, command: str | None = None
+    spec: MeasureSpec,
+    on_progress: OnProgress | None = None,
+    *,
+    use_ray: bool = True,
+    command: str | None = None,
+    wish: Wish | None = None,
 ) -> CostProfile:
     """Measure a cost profile; see `measure`."""
-    return measure(spec, on_progress, use_ray=use_ray, command=command).profile
+    return measure(spec, on_progress, use_ray=use_ray, command=command, wish=wish).profile
 
 
 def measure(
-    spec: MeasureSpec, on_progress: OnProgress | None = None, *, use_ray: bool = True, command: str | None = None
+    spec: MeasureSpec,
+    on_progress: OnProgress | None = None,
+    *,
+    use_ray: bool = True,
+    command: str | None = None,
+    wish: Wish | None = None,
 ) -> Measurement:
-    """Measure a model in `spec.starts` fresh workers and merge them.
+    """Measure a model in `spec.starts` fresh workers, on as many GPUs of one type as there are, and merge them.
 
     Args:
-        on_progress: called in this thread for every step of progress.
+        on_progress: called in this thread for every step of progress of any start.
+        wish: which GPU; None takes what `spec.device` and the environment say.
         use_ray: False runs all starts in this process, for debugging: the starts are not fresh then.
         command: what the person typed, kept in the profile.
 
@@ -70,37 +99,53 @@ def measure(
         Unavailable: Ray or the device cannot be reached.
         MeasurementFailed: no start could finish.
     """
-    spec = _resolved(spec)
-    failures: list[SizeFailure] = []
-    reports: list[StartReport] = []
-    with _runner(spec, use_ray) as (spec, run):
-        for start in range(spec.starts):
-            spec, report = _one_start(spec, start, run, failures, on_progress or _ignore)
-            reports.append(report)
-    failures += [failure for report in reports for failure in report.failures]
-    profile = build_profile(spec, reports, tuple(failures), command=command)
-    return Measurement(profile, tuple(reports), tuple(failures))
+    told = on_progress or _ignore
+    with _crew(_resolved(spec), use_ray, wish) as (spec, crew):
+        first: list[Started] = []
+        if spec.probing is not None:  # what few probes found is what the other starts measure
+            first = [_start_of(crew, SharedSpec(spec), 0, told)]
+            spec = _confirming(first[0].spec, first[0].report)
+        shared = SharedSpec(spec)
+        numbers = range(len(first), spec.starts)
+        done = first + crew.in_parallel([partial(_start_of, crew, shared, number) for number in numbers], told)
+    failures = [failure for each in done for failure in (*each.failures, *each.report.failures)]
+    reports = tuple(each.report for each in done)
+    profile = build_profile(shared.get(), reports, tuple(failures), command=command)
+    return Measurement(profile, reports, tuple(failures))
 
 
 def capture_list(
     base: MeasureSpec, sizes: tuple[int, ...], on_progress: OnProgress | None = None, *, use_ray: bool = True
 ) -> StartReport:
-    """Capture exactly `sizes` in a fresh worker, largest first as engines do, and time one step of each.
+    """One list; see `capture_lists`."""
+    return capture_lists(base, [sizes], on_progress, use_ray=use_ray)[0]
+
+
+def capture_lists(
+    base: MeasureSpec,
+    lists: Sequence[tuple[int, ...]],
+    on_progress: OnProgress | None = None,
+    *,
+    use_ray: bool = True,
+    wish: Wish | None = None,
+) -> list[StartReport]:
+    """Capture each list exactly, in a fresh worker of its own, largest first as engines do, and time one step of each
+    size; lists go to different GPUs where there are several.
 
     Args:
         base: model, device, strategy and protocol; its sizes are ignored.
 
     Returns:
-        The report: `step_ms()`, and `pool_mib + sum(marginal_mib)`, `fixed_s + sum(marginal_s)` for the whole list.
+        A report a list, in their order: `step_ms()`, and `pool_mib + sum(marginal_mib)`, `fixed_s + sum(marginal_s)`
+        for the whole list.
 
     Raises:
         As `measure`.
     """
-    spec = _resolved(list_spec(base, sizes))
-    failures: list[SizeFailure] = []
-    with _runner(spec, use_ray) as (spec, run):
-        _, report = _one_start(spec, 0, run, failures, on_progress or _ignore)
-    return replace(report, failures=(*failures, *report.failures))
+    with _crew(_resolved(base), use_ray, wish) as (decided, crew):
+        specs = [SharedSpec(list_spec(decided, sizes)) for sizes in lists]
+        done = crew.in_parallel([partial(_start_of, crew, spec, 0) for spec in specs], on_progress or _ignore)
+    return [replace(each.report, failures=(*each.failures, *each.report.failures)) for each in done]
 
 
 def replay_lists(job: ReplayJob, on_progress: OnProgress | None = None, *, use_ray: bool = True) -> ReplayReport:
@@ -111,21 +156,41 @@ def replay_lists(job: ReplayJob, on_progress: OnProgress | None = None, *, use_r
     Raises:
         As `measure`; MeasurementFailed also when the worker is lost.
     """
-    spec = _resolved(job.spec)
+    with _crew(_resolved(job.spec), use_ray, None) as (spec, crew):
+        return _replay(crew, replace(job, spec=spec), on_progress or _ignore)
+
+
+def _replay(crew: Crew, job: ReplayJob, on_progress: OnProgress) -> ReplayReport:
     last: Progress | None = None
-    with _workers(spec, use_ray) as (spec, work):
-        for event in work(replace(job, spec=spec)):
-            if isinstance(event, Progress):
-                last = event
-                (on_progress or _ignore)(event)
-            elif isinstance(event, ReplayReport):
-                return event
-            elif isinstance(event, WorkerFailure):
-                if event.error is not None:
-                    raise event.error
-                at = "" if last is None else f" ({last.phase}{'' if last.size is None else f', size {last.size}'})"
-                raise MeasurementFailed(f"the replay was lost{at}: {event.message}")
+    for event in crew.run(job):
+        if isinstance(event, Progress):
+            last = event
+            on_progress(event)
+        elif isinstance(event, ReplayReport):
+            return event
+        elif isinstance(event, WorkerFailure):
+            if event.error is not None:
+                raise event.error
+            at = "" if last is None else f" ({last.phase}{'' if last.size is None else f', size {last.size}'})"
+            raise MeasurementFailed(f"the replay was lost{at}: {event.message}")
     raise MeasurementFailed("the worker ended without a word")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """One start that came to its end: `spec` is what was left to measure, `failures` what cost it a worker."""
+
+    spec: MeasureSpec
+    report: StartReport
+    failures: tuple[SizeFailure, ...]
+
+
+def _start_of(crew: Crew, shared: SharedSpec, start: int, on_progress: OnProgress) -> Started:
+    given = shared.get()
+    failures: list[SizeFailure] = []
+    left, report = _one_start(given, start, crew.run, failures, on_progress)
+    shared.leave_out(given, left)
+    return Started(left, report, tuple(failures))
 
 
 def _one_start(
@@ -156,12 +221,19 @@ def _one_start(
     raise MeasurementFailed(f"{MAX_REPLACEMENTS + 1} workers were lost; the last one: {reason}")
 
 
+def _confirming(spec: MeasureSpec, report: StartReport) -> MeasureSpec:
+    """The job of the starts after one of few probes: everything that it read, captured in an engine's order."""
+    if report.probing is None:
+        return spec
+    return replace(spec, sizes=tuple(set(report.probing.sizes) | set(spec.sizes)), probing=None)
+
+
 def _without(spec: MeasureSpec, last: Progress | None) -> MeasureSpec | None:
     """The job without what was being done last, or the same job where that is not to blame; None where nothing
     would be left or the worker had not begun."""
     if last is None or last.phase in ("start", "build"):
         return None
-    if last.phase in ("time", "fallback", "done"):  # reported now and then only, and every size had run before
+    if last.phase in ("probe", "time", "fallback", "done"):  # reported now and then only, and every size had run before
         return spec
     if last.phase == "prefill":
         return replace(spec, prefill_tokens=tuple(n for n in spec.prefill_tokens if n != last.size))
@@ -179,71 +251,14 @@ def _resolved(spec: MeasureSpec) -> MeasureSpec:
 
 
 @contextmanager
-def _runner(spec: MeasureSpec, use_ray: bool) -> Iterator[tuple[MeasureSpec, RunStart]]:
-    """The spec with its device decided, and the way to run a start."""
-    with _workers(spec, use_ray) as (decided, work):
-        yield decided, lambda job, start: work(job, start)
-
-
-@contextmanager
-def _workers(spec: MeasureSpec, use_ray: bool) -> Iterator[tuple[MeasureSpec, Callable[..., Iterator[Event]]]]:
-    """The spec with its device decided, and the way to run a job (`spec, start` or a `ReplayJob`) in a worker."""
+def _crew(spec: MeasureSpec, use_ray: bool, wish: Wish | None) -> Iterator[tuple[MeasureSpec, Crew]]:
+    """The spec with its device decided, and who works on it."""
     if not use_ray:
-        yield spec, lambda job, *start: replay_events(job) if isinstance(job, ReplayJob) else events(job, *start)
+        yield spec, InProcess()
         return
     with ray_cluster() as ray:
-        gpus = ray.cluster_resources().get("GPU", 0)
-        if spec.device == "cuda" and gpus < 1:
-            raise Unavailable("Ray sees no GPU here; use --device cpu for a small CPU profile", field="device")
-        cuda = gpus >= 1 and spec.device != "cpu"
-        where = placement(ray, cuda=cuda)
-        actor_type = ray.remote(num_cpus=1, num_gpus=1 if cuda else 0, max_restarts=0, **where)(CaptureActor)
-        decided = replace(spec, device="cuda" if cuda else "cpu")
-        yield decided, lambda job, *start: _ray_job(ray, actor_type, job, *start)
-
-
-def _ray_job(ray: Any, actor_type: Any, job: MeasureSpec | ReplayJob, *start: int) -> Iterator[Event]:
-    """Events of one job in an actor of its own; a dead actor is a `WorkerFailure`.
-
-    A node that dies under its actor is no fault of the job: the job begins again on another node.
-    """
-    actor = actor_type.remote()
-    method = actor.replay if isinstance(job, ReplayJob) else actor.measure
-    pid: int | None = None
-    node: str | None = None
-    again = False
-    try:
-        pid, node = ray.get([actor.pid.remote(), actor.node.remote()])
-        for reference in method.options(num_returns="streaming").remote(job, *start):
-            yield ray.get(reference)
-    except ray.exceptions.RayError as error:  # died, unavailable, out of host memory: all the same to the caller
-        again = node is not None and _lost_its_node(ray, node, str(error))
-        if not again:
-            reason = str(error).strip().splitlines()[0]
-            yield WorkerFailure("worker_died", f"the worker process was lost ({reason})")
-    finally:
-        ray.kill(actor, no_restart=True)
-        if pid is not None and not os.environ.get("RAY_ADDRESS"):
-            _wait_until_gone(pid)
-    if again:
-        yield from _ray_job(ray, actor_type, job, *start)
-
-
-def _lost_its_node(ray: Any, node: str, message: str) -> bool:
-    """Whether an actor died because its node did; Ray may say so only after some missed heartbeats."""
-    said = re.search(r"unavailable|node (has |was |is )?(died|dead|terminated|lost)", message, flags=re.IGNORECASE)
-    patient = said is not None and has_others(ray, node)
-    deadline_s = time.monotonic() + (NODE_DEATH_S if patient else 0.0)
-    while not (gone := node_is_gone(ray, node)) and time.monotonic() < deadline_s:
-        time.sleep(0.2)
-    return gone
-
-
-def _wait_until_gone(pid: int, limit_s: float = 15.0) -> None:
-    """A process gives its GPU memory back when it is gone, and the next start's readings need that."""
-    deadline_s = time.monotonic() + limit_s
-    while time.monotonic() < deadline_s and Path(f"/proc/{pid}").exists():
-        time.sleep(0.05)
+        fleet = Fleet(ray, wish or wish_of(spec.device))
+        yield replace(spec, device="cuda" if fleet.place.cuda else "cpu"), fleet
 
 
 def _ignore(_: Progress) -> None:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from services.contract.error import ErrorModel
 from services.contract.plain import Answer, Request
 from services.contract.sweep import Priority, SweepState
+from services.contract.worker_wish import WorkerWish
 
 
 class MeasurementCreate(Request):
@@ -20,6 +21,7 @@ class MeasurementCreate(Request):
     model: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     priority: Priority = 0
+    worker: WorkerWish = WorkerWish()
 
 
 class MeasurementModel(Answer):
@@ -36,6 +38,7 @@ class MeasurementModel(Answer):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    worker: WorkerWish = WorkerWish()
 
 
 class MeasurementsModel(Answer):

@@ -11,6 +11,7 @@ from services.contract.budget import BudgetModel
 from services.contract.error import ErrorModel
 from services.contract.plain import Answer, Request
 from services.contract.serving import ServingOptionsModel
+from services.contract.worker_wish import WorkerWish
 from tuner.recommendation import Objective
 
 SweepState = Literal["queued", "running", "complete", "failed", "cancelled"]
@@ -38,7 +39,7 @@ Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 class SweepWish(Request):
     """A tuning job without its trace: engine + profile + budget. `options` are the engine's own argument names as
-    text; a job of higher `priority` is worked on first."""
+    text; a job of higher `priority` is worked on first. `worker` says where profile "measure" may measure."""
 
     engine: EngineSpec
     profile: ProfileRef
@@ -51,11 +52,14 @@ class SweepWish(Request):
     holdout_share: HoldoutShare = 0.3
     seed: Seed = 0
     priority: Priority = 0
+    worker: WorkerWish = WorkerWish()
 
     @model_validator(mode="after")
     def _model_when_measuring(self) -> Self:
         if (self.profile == MEASURE) != (self.model is not None):
             raise ValueError('`model` goes with profile "measure", and with that only')
+        if self.profile != MEASURE and self.worker != WorkerWish():
+            raise ValueError('`worker` goes with profile "measure", and with that only')
         return self
 
 
@@ -97,6 +101,7 @@ class SweepClone(Request):
     holdout_share: HoldoutShare | None = None
     seed: Seed | None = None
     priority: Priority | None = None
+    worker: WorkerWish | None = None
     start_at: AwareDatetime | None = None
 
 
@@ -128,6 +133,7 @@ class SweepModel(Answer):
     owner: str | None = None
     start_at: datetime | None = None
     schedule_id: str | None = None
+    worker: WorkerWish = WorkerWish()
 
 
 class SweepsModel(Answer):

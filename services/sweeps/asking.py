@@ -53,7 +53,7 @@ def cloned(stored: StoredSweep, change: SweepClone) -> SweepCreate:
     before: dict[str, Any] = {name: getattr(stored, name) for name in names}
     wanted = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
     if wanted.get("profile", MEASURE) != MEASURE:
-        before["model"] = None
+        before |= {"model": None, "worker": {}}
     try:
         return SweepCreate.model_validate({**before, "trace_id": stored.trace_id or "deleted", **wanted})
     except ValidationError as error:
@@ -72,4 +72,5 @@ def _same(wish: SweepWish) -> dict[str, Any]:
         "seed": wish.seed,
         "holdout_share": wish.holdout_share,
         "priority": wish.priority,
+        "worker": wish.worker.model_dump(mode="json", exclude_defaults=True),
     }

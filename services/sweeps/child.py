@@ -83,14 +83,12 @@ def run_child(store: Store, claim: Claim, lease_s: float, parent: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the runner, which decides
     heart.start()
     try:
-        run_sweep(store, claim, heart.stop.is_set)
+        run_sweep(store, claim, heart.stop.is_set, lambda error: _give_up(store, claim, error))
     except LeaseLost:
         store.queue.release(claim)  # only has an effect when we were told to stop and the sweep is still ours
         return GIVEN_BACK
     except Unavailable as error:
-        log.warning("sweep %s: %s; given back to the queue", claim.sweep_id, error)
-        store.queue.release(claim, failed=True, retry_after_s=RETRY_AFTER_S)
-        return GIVEN_BACK
+        return _unavailable(store, claim, error)
     except CaptuneError as error:
         return _ended(store, claim, error, heart)
     except (OperationalError, InterfaceError):
@@ -104,6 +102,21 @@ def run_child(store: Store, claim: Claim, lease_s: float, parent: int) -> int:
         store.queue.release(claim)  # without effect when cancelled or taken over
         return GIVEN_BACK
     return 0
+
+
+def _unavailable(store: Store, claim: Claim, error: Unavailable) -> int:
+    """What the sweep needs is not there now; it waits in the queue for another try."""
+    log.warning("sweep %s: %s; given back to the queue", claim.sweep_id, error)
+    store.queue.release(claim, failed=True, retry_after_s=RETRY_AFTER_S, reason=str(error))
+    return GIVEN_BACK
+
+
+def _give_up(store: Store, claim: Claim, error: Unavailable) -> None:
+    """Called from another thread when the work will not end by itself: Ray waits for a lost head, then kills us."""
+    try:
+        _unavailable(store, claim, error)
+    finally:
+        os._exit(GIVEN_BACK)
 
 
 def _ended(store: Store, claim: Claim, error: CaptuneError, heart: Heart) -> int:

@@ -13,6 +13,8 @@ from services.contract.recommendation import RecommendationModel
 from services.contract.serving import ServingOptionsModel
 from services.contract.sweep import MEASURE
 from services.contract.trial import TrialModel
+from services.contract.worker_wish import WorkerWish
+from services.sweeps.head import GiveUp
 from services.sweeps.measuring import measure_for_sweep
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine as find_engine
@@ -21,7 +23,12 @@ from tuner.recommendation import Objective, Trial, TuneRequest
 from workloads.errors import NotFound
 
 
-def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> None:
+def run_sweep(
+    store: Store,
+    claim: Claim,
+    should_stop: Callable[[], bool],
+    give_up: GiveUp | None = None,
+) -> None:
     """Work on a claimed sweep until its recommendation is stored.
 
     Trials recorded before, by a process that died, stay as they are: a trial is a function of (request, seed,
@@ -29,6 +36,8 @@ def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> No
 
     Args:
         should_stop: asked between trials; true ends the work without a recommendation.
+        give_up: called from another thread when the head of the Ray cluster is lost; it ends the process. None
+            leaves that to Ray.
 
     Raises:
         LeaseLost: the sweep is no longer ours.
@@ -36,10 +45,10 @@ def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> No
     """
     sweep = store.sweeps.get(claim.sweep_id)
     if sweep.kind == "measure":
-        _measure(store, claim, sweep, should_stop)
+        _measure(store, claim, sweep, should_stop, give_up)
         return
     store.queue.progress(claim, "reading the trace")
-    request = tune_request(store, sweep, lambda phase: store.queue.progress(claim, phase), should_stop)
+    request = tune_request(store, sweep, lambda phase: store.queue.progress(claim, phase), should_stop, give_up)
     if should_stop():
         return
     store.queue.progress(claim, "tuning")
@@ -72,15 +81,32 @@ def run_sweep(store: Store, claim: Claim, should_stop: Callable[[], bool]) -> No
     store.queue.complete(claim, model.document(), model.verdict)
 
 
-def _measure(store: Store, claim: Claim, job: StoredSweep, should_stop: Callable[[], bool]) -> None:
+def _measure(
+    store: Store,
+    claim: Claim,
+    job: StoredSweep,
+    should_stop: Callable[[], bool],
+    give_up: GiveUp | None,
+) -> None:
     measure_for_sweep(
-        store, job.id, job.model or "", lambda phase: store.queue.progress(claim, phase), should_stop, name=job.profile
+        store,
+        job.id,
+        job.model or "",
+        lambda phase: store.queue.progress(claim, phase),
+        should_stop,
+        worker=WorkerWish.model_validate(job.worker),
+        give_up=give_up,
+        name=job.profile,
     )
     store.queue.finish(claim)
 
 
 def tune_request(
-    store: Store, sweep: StoredSweep, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+    store: Store,
+    sweep: StoredSweep,
+    on_phase: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    give_up: GiveUp | None = None,
 ) -> TuneRequest:
     """What a stored sweep asks for, with its trace and profile loaded (and measured, when it says so).
 
@@ -96,7 +122,7 @@ def tune_request(
         trace_name=sweep.trace_name,
         engine=chosen,
         options=chosen.options(sweep.options),
-        profile=_profile(store, sweep, on_phase, should_stop),
+        profile=_profile(store, sweep, on_phase, should_stop, give_up),
         raw_options=_texts(sweep.options),
         serving=ServingOptionsModel.model_validate(sweep.serving).to_domain(),
         budget=BudgetModel.model_validate(sweep.budget).to_domain(),
@@ -108,10 +134,15 @@ def tune_request(
 
 
 def _profile(
-    store: Store, sweep: StoredSweep, on_phase: Callable[[str], None], should_stop: Callable[[], bool]
+    store: Store,
+    sweep: StoredSweep,
+    on_phase: Callable[[str], None],
+    should_stop: Callable[[], bool],
+    give_up: GiveUp | None,
 ) -> CostProfile:
     if sweep.profile == MEASURE and sweep.model is not None:
-        return measure_for_sweep(store, sweep.id, sweep.model, on_phase, should_stop)
+        worker = WorkerWish.model_validate(sweep.worker)
+        return measure_for_sweep(store, sweep.id, sweep.model, on_phase, should_stop, worker=worker, give_up=give_up)
     return find_profile(sweep.profile, store, files=False)
 
 

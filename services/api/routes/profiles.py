@@ -88,7 +88,8 @@ def measure(
     refuse_shipped_name(asked.name)
     if asked.model not in builtin_names():
         raise BadUsage(f"is not a built-in model, only {', '.join(builtin_names())}", field="model")
-    new = NewMeasurement(asked.model, asked.name, asked.priority, owner)
+    worker = asked.worker.model_dump(mode="json", exclude_defaults=True)
+    new = NewMeasurement(asked.model, asked.name, asked.priority, owner, worker)
     stored, replayed = context.store.sweeps.create_once(
         new, key_of(key, owner, "measurement", asked), most_queued=context.settings.max_queued_per_user
     )

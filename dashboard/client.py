@@ -194,9 +194,10 @@ class Client:
         return self._get(f"/recommendations/{recommendation_id}/export", ExportModel, query)
 
     def export_lists(
-        self, engine: str, lists: Mapping[str, tuple[int, ...]], options: Mapping[str, str]
+        self, engine: str, lists: Mapping[str, tuple[int, ...]], options: Mapping[str, str], running: str | None = None
     ) -> ExportModel:
-        body = {"engine": engine, "lists": _plain(lists), "options": dict(options)}
+        """`running` is what runs today, as a command line or configuration; the answer has the difference to it."""
+        body = {"engine": engine, "lists": _plain(lists), "options": dict(options), "running": running}
         return _parsed(self._send("POST", "/export", json=body), ExportModel)
 
     def lint(self, engine: str, lists: Mapping[str, tuple[int, ...]] | None, options: Mapping[str, str]) -> LintModel:

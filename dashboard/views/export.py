@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import text
+from dashboard.client import ApiProblem
 from dashboard.export_panel import show_export
 from dashboard.list_editor import use
 from dashboard.lists import compact, default_list, expanded, list_text, parse_sizes
@@ -45,11 +46,18 @@ def _result(labels: dict[str, str]) -> None:
     if not same:
         st.caption(f"The list was tuned for {result.engine.replace('@', ' ')}; the rules of another engine differ.")
     export = api().export(result.id or "", engine.spec, engine.options)
-    _shown(export, engine, _running(result) if same else None)
+    _shown(export, engine, _log_shows(result) if same else ())
 
 
-def _running(result: RecommendationModel) -> tuple[int, ...]:
-    return next(iter(result.default.lists.values()), ())
+def _log_shows(result: RecommendationModel) -> tuple[int, ...]:
+    """The list that the tuned log shows running; empty where the trace is none, or gone."""
+    try:
+        sweep = api().sweep(result.sweep_id) if result.sweep_id else None
+        trace = api().trace(sweep.trace_id) if sweep and sweep.trace_id else None
+    except ApiProblem:
+        return ()
+    lists = trace.observation.lists if trace and trace.observation else {}
+    return lists.get(next(iter(result.lists)), ())
 
 
 def _list() -> None:
@@ -66,15 +74,32 @@ def _list() -> None:
         st.error(problem, icon=":material/error:")
         return
     choose("sizes", compact(sizes))
-    _shown(api().export_lists(engine.spec, {name: sizes}, engine.options), engine, default)
+    _shown(api().export_lists(engine.spec, {name: sizes}, engine.options), engine, ())
 
 
-def _shown(export: ExportModel, engine: EngineChoice, running: tuple[int, ...] | None) -> None:
+def _shown(export: ExportModel, engine: EngineChoice, running: tuple[int, ...]) -> None:
+    """`running` is the list that a log shows, empty without one."""
     show_export(export)
     show_problems(export.lint, fixable=True)
     asked = next(iter(export.requested.values()), ())
-    before = default_list(engine.spec, engine.options)[1] if running is None else running
-    _difference(asked, before)
+    st.subheader("What changes")
+    pasted = st.text_area(
+        "What runs today",
+        key="running-today",
+        height="content",
+        placeholder="vllm serve … --cudagraph-capture-sizes 1 2 4 8",
+        help="The command line or configuration of the engine as it runs now. It is read, never kept.",
+    )
+    if pasted.strip():
+        with readable_errors():
+            told = api().export_lists(engine.spec, export.requested, engine.options, pasted).diff
+            st.code(told or "nothing changes", language="diff", wrap_lines=True)
+    elif running:
+        st.caption("Against the list that the tuned log shows running:")
+        _difference(asked, running)
+    else:
+        st.caption("Against the engine's default; paste what runs today to compare with that.")
+        _difference(asked, default_list(engine.spec, engine.options)[1])
     st.button("Edit this list", icon=":material/edit:", on_click=_edit, args=(asked,))
 
 
@@ -85,7 +110,6 @@ def _edit(sizes: tuple[int, ...]) -> None:
 
 
 def _difference(asked: tuple[int, ...], before: tuple[int, ...]) -> None:
-    st.subheader("Against the engine's default")
     added, gone = sorted(set(asked) - set(before)), sorted(set(before) - set(asked))
     kept = len(set(asked) & set(before))
     lines = [f"  kept     {text.count(kept, 'sizes')}"]

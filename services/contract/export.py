@@ -14,11 +14,15 @@ from tuner.engines.importing import Present
 
 
 class ExportRequest(Request):
-    """Lists by the engine's own names, and its options as text."""
+    """Lists by the engine's own names, and its options as text.
+
+    `running` is the command line or configuration that runs today; the answer then says what changes against it.
+    """
 
     engine: Annotated[str, Field(min_length=1, max_length=60, examples=["vllm@0.33.0"])]
     lists: Annotated[dict[str, Annotated[list[Size], Field(min_length=1, max_length=2048)]], Field(min_length=1)]
     options: dict[str, Annotated[str, Field(max_length=1000)]] = Field(default_factory=dict)
+    running: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
 
 
 class ExportModel(Answer):

@@ -78,6 +78,10 @@ def test_a_list_of_ones_own_is_exported_with_its_findings(stack, page: Page, tmp
     assert "160" in text
     expect(page.get_by_text("Captured by the engine")).to_be_visible()
     expect(page.get_by_text(re.compile(r"removed"))).to_be_visible()
+    fill(page, "What runs today", "python -m sglang.launch_server --cuda-graph-bs 1 2 8", "Control+Enter")
+    expect(page.get_by_text("--- running (sglang@")).to_be_visible()
+    fill(page, "What runs today", "vllm serve m --max-num-seqs 64", "Control+Enter")
+    expect(page.get_by_text("is for vllm, but the export is for sglang")).to_be_visible()
 
 
 def test_a_trace_is_renamed(stack, page: Page, tmp_path: Path) -> None:

@@ -157,6 +157,17 @@ def test_any_list_is_exported_with_its_lint(api: TestClient) -> None:
     assert api.post("/api/v1/export", json={**wanted, "lists": {"nope": [1]}}).status_code == 400
 
 
+def test_an_export_says_what_changes_against_what_runs_today(api: TestClient) -> None:
+    wanted = {"engine": "sglang@0.5.23", "lists": {"decode": [1, 2, 4, 160]}}
+    today = "python -m sglang.launch_server --model-path m --cuda-graph-bs 1 2 8"
+    diff = api.post("/api/v1/export", json={**wanted, "running": today}).json()["diff"]
+    assert "\n-1 2 8\n+1 2 4 160\n" in diff
+    assert api.post("/api/v1/export", json=wanted).json()["diff"] is None
+    for other in ("vllm serve m --max-num-seqs 64", "make coffee"):
+        refused = api.post("/api/v1/export", json={**wanted, "running": other})
+        assert refused.status_code == 400 and refused.json()["field"] == "running", refused.text
+
+
 def test_a_trace_is_renamed_and_keeps_its_id(api: TestClient) -> None:
     trace = upload(api, "sizes.csv", b"size,count\n3,100\n").json()
     changed = api.patch(f"/api/v1/traces/{trace['id']}", json={"name": "monday, eu-west"}).json()

@@ -155,6 +155,7 @@ def general_layers(
     value_ms[0] = tail_ms
     fresh = np.empty(n + 1)
     pick = np.zeros(n + 1, dtype=np.int32)
+    others = np.zeros(n + 1)  # of one bucket: time of the other families by the position before it
     for r in range(1, layers + 1):
         fresh[:] = np.inf
         for j in range(1, n + 1):
@@ -162,12 +163,14 @@ def general_layers(
             if rest == np.inf:
                 continue
             g = bucket_ms[j]
+            for f in range(len(shared_ms)):
+                for i in range(start[j], j):
+                    served = shared_ms[f, j] * (shared_weight[f, j] - shared_weight[f, i])
+                    others[i] = served if f == 0 else others[i] + served
             for i in range(start[j], j):
                 cost = (
                     rest + g * (weight[j] - max(weight[i], unserved_weight[j])) + max(unserved_ms[j] - spent_ms[i], 0.0)
-                )
-                for f in range(len(shared_ms)):
-                    cost += shared_ms[f, j] * (shared_weight[f, j] - shared_weight[f, i])
+                ) + others[i]
                 if cost < fresh[i]:
                     fresh[i] = cost
                     pick[i] = j

@@ -40,7 +40,7 @@ def test_bad_files(
 ) -> None:
     path = write(name, content)
     for command in (("trace", "inspect"), ("trace", "import")):
-        ran = captune(*command, path, "--json", timeout_s=30)
+        ran = captune(*command, path, "--json")
         assert ran.code == 2
         assert ran.stdout == ""
         for word in words:
@@ -51,7 +51,7 @@ def test_bad_files(
 def test_a_line_without_end(captune: Captune, tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     long_line(path)
-    ran = captune("trace", "inspect", path, timeout_s=20)
+    ran = captune("trace", "inspect", path)
     assert ran.code == 2
     assert "long.csv:2" in ran.reason
 

@@ -53,7 +53,7 @@ def test_every_length_is_the_optimum_on_a_dense_curve_with_inversions(captune: C
     for entry in answer["front"]:
         assert len(entry["sizes"]) <= entry["list_length"]
         np.testing.assert_allclose(entry["mean_step_ms"], expected[entry["list_length"]], rtol=1e-12)
-    assert answer["solve_ms"] < 50
+    assert answer["solve_ms"] < 1000  # compiled: a few ms on an idle machine, minutes in plain Python
 
 
 def test_without_traffic_the_first_list_is_the_shortest_that_keeps_the_promise(captune: Captune, write: Write) -> None:

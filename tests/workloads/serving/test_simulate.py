@@ -214,9 +214,9 @@ def test_azure_conversation_traffic(public_traces: Path, load: float, mean_batch
     assert len(trace) == 19_366
     cost = StepTime(staircase(), 0.0, 0.0, NONE, NONE)
     simulate(trace.window(0, 100), "decode", SchedulerLimits(512), cost)  # compiles
-    begin = time.perf_counter()
+    begin = time.process_time()
     report = simulate(trace, "decode", SchedulerLimits(512), cost, load=load).report
-    assert time.perf_counter() - begin < 0.5
+    assert time.process_time() - begin < 0.5
     assert report.mean_running == pytest.approx(mean_batch, rel=0.15)
     assert not report.overloaded
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from fastapi import UploadFile
 from pydantic import ValidationError
+from starlette.requests import Request
 
 from services.api.reading import limits_of, pool_of, read_in_child
 from services.contract.mapping import MappingModel, MappingRequest
 from services.settings import Settings
-from workloads.errors import BadUsage, Unavailable
+from workloads.errors import BadInput, BadUsage, Unavailable
 from workloads.traces.mapping import ColumnMapping
 from workloads.traces.records import ReadResult
+
+LONGEST_NAME = 300
 
 
 def read_upload(settings: Settings, file: UploadFile, name: str, asked: MappingRequest) -> ReadResult:
@@ -39,8 +42,31 @@ def propose_for(settings: Settings, file: UploadFile) -> MappingModel:
 
 
 def file_name(text: str | None) -> str:
-    """The last part of what the client calls its file; a client on Windows may send a whole path."""
-    return PurePosixPath((text or "").replace("\\", "/")).name or "upload"
+    """What the client calls its file.
+
+    Raises:
+        BadInput: it is a path, too long, or not printable.
+    """
+    name = text or "upload"
+    if "/" in name or "\\" in name:
+        raise BadInput("the name of a file has no folders in it", field="file")
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise BadInput(f"the name of a file is printable, and no longer than {LONGEST_NAME} characters", field="file")
+    return name
+
+
+async def check_form(request: Request, known: Collection[str]) -> None:
+    """One file a form, and nothing in it that would be dropped without a word.
+
+    Raises:
+        BadInput: another field, or a field twice.
+    """
+    form = await request.form()
+    for field in form:
+        if field not in known:
+            raise BadInput(f"is not a field of this form; it has {', '.join(known)}", field=field[:100])
+        if len(form.getlist(field)) > 1:
+            raise BadInput("is there more than once; send one file at a time", field=field)
 
 
 def mapping_of(text: str | None) -> MappingRequest:

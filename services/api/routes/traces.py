@@ -6,17 +6,18 @@ from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, File, Form, Query, UploadFile
+from starlette.requests import Request
 from starlette.responses import Response
 
 from db.store import Store
-from services.api.context import Context, InContext, InOwner, InPage, InStore
+from services.api.context import Context, InContext, InOwner, InStore, PageQuery
 from services.api.keys import IdempotencyKey, key_of, mark
-from services.api.uploads import file_name, mapping_of, propose_for, read_upload
+from services.api.uploads import check_form, file_name, mapping_of, propose_for, read_upload
 from services.api.workload import WorkloadQuery, choose_engine, given_lists, observe_query
 from services.contract.audit import AuditModel
 from services.contract.histogram import HistogramModel
 from services.contract.mapping import MappingModel, MappingRequest
-from services.contract.trace import TraceChange, TraceModel, TracesModel, summary_of
+from services.contract.trace import Tag, TraceChange, TraceModel, TracesModel, summary_of
 from services.views import trace_view
 from tuner.audit import audit, engine_of, options_of
 from tuner.engines.options import split_pairs
@@ -32,6 +33,7 @@ InWorkload = Annotated[WorkloadQuery, Query()]
 async def upload(
     context: InContext,
     owner: InOwner,
+    request: Request,
     response: Response,
     file: Annotated[UploadFile, File(description="A request trace, an engine log or a size,count histogram")],
     name: Annotated[str | None, Form(max_length=300)] = None,
@@ -43,7 +45,9 @@ async def upload(
     A table whose columns or time unit are not known is refused with a question: `POST /traces/mapping` proposes the
     answer, and `mapping` gives it.
     """
-    shown, reading = name or file_name(file.filename), mapping_of(mapping)
+    await check_form(request, ("file", "name", "mapping"))
+    given = file_name(file.filename)
+    shown, reading = name or given, mapping_of(mapping)
     trace = await to_thread.run_sync(_store_upload, context, file, shown, reading, limiter=context.reads)
     asked = key_of(key, owner, "trace", {"id": trace.id})
     if asked is not None and trace.id is not None:
@@ -58,16 +62,25 @@ def _store_upload(context: Context, file: UploadFile, name: str, reading: Mappin
 
 @router.post("/mapping")
 async def propose_mapping(
-    context: InContext, file: Annotated[UploadFile, File(description="A request file; nothing of it is kept")]
+    context: InContext,
+    request: Request,
+    file: Annotated[UploadFile, File(description="A request file; nothing of it is kept")],
 ) -> MappingModel:
     """What the columns of a file likely mean, and what is left open."""
+    await check_form(request, ("file",))
     return await to_thread.run_sync(propose_for, context.settings, file, limiter=context.reads)
 
 
+class TracesQuery(PageQuery):
+    """A page, of the traces with one tag where `tag` names it."""
+
+    tag: Tag | None = None
+
+
 @router.get("")
-def list_traces(store: InStore, page: InPage) -> TracesModel:
+def list_traces(store: InStore, query: Annotated[TracesQuery, Query()]) -> TracesModel:
     """Stored traces, newest first."""
-    found = store.traces.page(page.limit, page.after)
+    found = store.traces.page(query.limit, query.after, tag=query.tag)
     return TracesModel(items=tuple(trace_view(trace) for trace in found.items), next_after=found.next_after)
 
 
@@ -78,9 +91,9 @@ def show(store: InStore, trace_id: str) -> TraceModel:
 
 
 @router.patch("/{trace_id}")
-def rename(store: InStore, trace_id: str, change: TraceChange) -> TraceModel:
-    """Give a trace another name; its content, and so its id, stays."""
-    return trace_view(store.traces.rename(trace_id, change.name))
+def change(store: InStore, trace_id: str, wanted: TraceChange) -> TraceModel:
+    """Give a trace another name or other tags; its content, and so its id, stays."""
+    return trace_view(store.traces.change(trace_id, name=wanted.name, tags=wanted.tags))
 
 
 @router.delete("/{trace_id}", status_code=204)

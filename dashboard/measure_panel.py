@@ -31,8 +31,9 @@ def _form(taken: set[str]) -> None:
     left, right = st.columns(2)
     with left:
         model = pick_model()
-    name = right.text_input("Name of the profile", chosen("as") or f"{model}-here", max_chars=200).strip()
-    choose("as", name)
+    default = f"{model}-here"
+    name = right.text_input("Name of the profile", chosen("as") or default, max_chars=200, key=f"as-{model}").strip()
+    choose("as", None if name == default else name)
     problem = name_problem(name, taken)
     if problem:
         right.error(problem)

@@ -112,7 +112,8 @@ def _shown_times(cron: str) -> tuple[datetime, ...]:
 
 
 def _name(place: st.delta_generator.DeltaGenerator, default: str) -> str:
-    typed = place.text_input("Name of the schedule", chosen("schedule_name") or default, max_chars=200).strip()
+    value = chosen("schedule_name") or default
+    typed = place.text_input("Name of the schedule", value, max_chars=200, key=f"name-{default}").strip()
     choose("schedule_name", None if typed == default else typed)
     return typed or default
 

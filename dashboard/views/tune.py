@@ -39,8 +39,9 @@ def page() -> None:
         search = _search()
         st.subheader("When")
         timing = pick_timing(trace)
-        st.info(summary(trace, engine, costs, serving, search, timing), icon=":material/summarize:")
         wrong = engine.problem or timing.problem
+        if wrong is None:
+            st.info(summary(trace, engine, costs, serving, search, timing), icon=":material/summarize:")
         label, icon = ("Keep the schedule", "schedule") if timing.repeats else ("Start tuning", "play_arrow")
         if st.button(label, type="primary", icon=f":material/{icon}:", disabled=wrong is not None):
             with readable_errors(), st.spinner("Checking and queueing …"):

@@ -16,7 +16,7 @@ from tuner.engines.base import AllowedSizes, Engine, Lists
 from tuner.engines.kv import KvTokens
 from tuner.front import Front, best_front
 from tuner.guard import Guard
-from tuner.kv_cache import kv_cache
+from tuner.kv_cache import graph_memory, kv_cache
 from tuner.recommendation import Objective, Scorecard, ServingOptions, TuneRequest
 from tuner.scorecard import list_regret, score
 from tuner.traffic import Observed, dispatch_of, observe
@@ -142,6 +142,11 @@ class Case:
     def kv(self, lists: Lists) -> KvTokens:
         """The KV cache that the engine's rule leaves under `lists`."""
         return kv_cache(self.engine, self.options, self.profile, self._asked(lists))
+
+    def set_aside_mib(self, lists: Lists) -> float | None:
+        """MiB that the engine keeps away from the KV cache for the graphs of `lists`; None where it is not known."""
+        memory = graph_memory(self.profile, self.engine.decode_family)
+        return self.engine.reserved_mib(self._asked(lists), self.options, memory)
 
     def refused(self, lists: Lists) -> str | None:
         """Why the engine would not start with `lists`; None where it starts."""

@@ -16,8 +16,9 @@ from tuner import closed_loop, verdict
 from tuner.case import Case
 from tuner.choice import choose, rehearse
 from tuner.evidence import Grounds, collect
-from tuner.recommendation import Recommendation, Scorecard, TuneRequest
-from tuner.service import kv_moved, kv_sentence
+from tuner.kv_facts import kv_facts
+from tuner.recommendation import Recommendation, TuneRequest
+from tuner.service import KvChange
 from tuner.study import OnTrial, run_study
 from tuner.verdict import Thresholds
 from workloads.errors import BadUsage
@@ -71,6 +72,7 @@ def recommend(
     loop = None
     if isinstance(request.traffic, RequestTrace):
         loop = closed_loop.check(case, request.traffic, lists, observed)
+    kv = KvChange.of(case, card, default_card)
     thresholds = Thresholds()
     judged = verdict.Judged(
         tuned=card,
@@ -81,7 +83,7 @@ def recommend(
         closed_loop_report=None if loop is None else loop.first.report,
         noise_share=verdict.noise_share(request.profile.family(observed.decode_family), observed.decode, thresholds),
         objective=request.objective,
-        moved=loop is not None and (loop.moved or kv_moved(case.kv(lists), case.kv(default))),
+        moved=loop is not None and (loop.moved or kv.moved),
     )
     decision, reasons = verdict.decide(judged, thresholds)
     return Recommendation(
@@ -90,7 +92,7 @@ def recommend(
         default_lists=default,
         default_scorecard=default_card,
         verdict=decision,
-        reasons=(*reasons, _kv_reason(case, card, default_card)),
+        reasons=(*reasons, _kv_reason(request, kv)),
         holdout=holdout,
         evidence=collect(Grounds(request, case, observed, front, chosen, trials, loop, judged, thresholds)),
         front=front.points,
@@ -100,10 +102,11 @@ def recommend(
     )
 
 
-def _kv_reason(case: Case, tuned: Scorecard, default: Scorecard) -> str:
-    known = tuned.memory_mib is not None and default.memory_mib is not None
-    saved_mib = default.memory_mib - tuned.memory_mib if known else None  # type: ignore[operator]
-    return kv_sentence(case.kv(tuned.lists), case.kv(default.lists), saved_mib)
+def _kv_reason(request: TuneRequest, change: KvChange) -> str:
+    """The sentence, and what to set for a model like the profile's where the engine's rule lacks facts."""
+    known = {} if change.tuned.tokens else kv_facts(request.profile, request.engine, request.raw_options)
+    hint = " ".join(f"--set {name}={value}" for name, value in known.items())
+    return f"{change.sentence} For the profile's model: {hint}." if hint else change.sentence
 
 
 def _fingerprint(request: TuneRequest) -> str:

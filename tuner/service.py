@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tuner.case import Case
 from tuner.engines.base import Lists
 from tuner.engines.kv import KvTokens
+from tuner.recommendation import Scorecard
 from tuner.traffic import limits_of
 from workloads.serving.capacity import mean_request
 from workloads.serving.report import ServingReport
@@ -44,27 +45,53 @@ def service_of(case: Case, trace: RequestTrace, lists: Lists, report: ServingRep
     return Service(case.kv(lists), limits.kv_tokens, admitted, report)
 
 
-def kv_moved(tuned: KvTokens, default: KvTokens) -> bool:
-    """Whether the two lists leave different KV caches, as far as is known."""
-    return tuned.tokens is not None and default.tokens is not None and tuned.tokens != default.tokens
+@dataclass(frozen=True, slots=True)
+class KvChange:
+    """The KV cache under a tuned list and under the engine's default.
 
-
-def kv_sentence(tuned: KvTokens, default: KvTokens, saved_mib: float | None) -> str:
-    """What the list does to the KV cache, and the knob that would turn saved graph memory into it.
-
-    Args:
-        saved_mib: graph memory of the default minus that of the tuned list; None where unknown.
+    Attributes:
+        set_aside_mib: what the engine keeps away from the KV cache for the graphs of each, tuned first; None unknown.
+        saved_mib: measured graph memory of the default minus that of the tuned list; None where unknown.
     """
-    if kv_moved(tuned, default) and tuned.tokens and default.tokens:
-        change = tuned.tokens / default.tokens - 1.0
-        return (
-            f"KV cache: {tuned.tokens:,} tokens instead of {default.tokens:,} ({change:+.1%}), followed into "
-            f"admission, queueing and step sizes. {tuned.reason}"
-        )
-    saved = (
-        "graph memory" if saved_mib is None or saved_mib <= 0 else f"the {saved_mib:.0f} MiB of graphs that it saves"
-    )
-    knob = f" To turn {saved} into KV cache: {tuned.knob}." if tuned.knob else ""
-    if tuned.moves and tuned.tokens is None:
-        return f"The KV cache may change with this list, which was not simulated. {tuned.reason}{knob}"
-    return f"The KV cache stays the same with this list. {tuned.reason}{knob}"
+
+    tuned: KvTokens
+    default: KvTokens
+    set_aside_mib: tuple[float | None, float | None]
+    saved_mib: float | None
+
+    @classmethod
+    def of(cls, case: Case, tuned: Scorecard, default: Scorecard) -> KvChange:
+        saved_mib = None
+        if tuned.memory_mib is not None and default.memory_mib is not None:
+            saved_mib = default.memory_mib - tuned.memory_mib
+        aside = (case.set_aside_mib(tuned.lists), case.set_aside_mib(default.lists))
+        return cls(case.kv(tuned.lists), case.kv(default.lists), aside, saved_mib)
+
+    @property
+    def moved(self) -> bool:
+        """Whether the two lists leave different KV caches, as far as is known."""
+        new, old = self.tuned.tokens, self.default.tokens
+        return new is not None and old is not None and new != old
+
+    @property
+    def sentence(self) -> str:
+        """What the list does to the KV cache, and the knob that would turn saved graph memory into it."""
+        new, old = self.tuned.tokens, self.default.tokens
+        if self.moved and new and old:
+            return (
+                f"KV cache: {new:,} tokens instead of {old:,} ({new / old - 1:+.1%}), followed into admission, "
+                f"queueing and step sizes. {self.tuned.reason}"
+            )
+        mine, its = self.set_aside_mib
+        if self.tuned.moves and new is None and mine != its:
+            by = "" if mine is None or its is None else f": {mine:,.0f} MiB are kept from it instead of {its:,.0f}"
+            return f"The KV cache may change with this list{by}; this was not simulated. {self.tuned.reason}"
+        return f"The KV cache stays the same with this list. {self.tuned.reason}{self._knob()}"
+
+    def _knob(self) -> str:
+        if not self.tuned.knob:
+            return ""
+        if self.tuned.knob.startswith("nothing"):
+            return f" There is {self.tuned.knob}."
+        saved = "graph memory" if not self.saved_mib or self.saved_mib < 0 else f"the {self.saved_mib:.0f} MiB saved"
+        return f" To turn {saved} into KV cache: {self.tuned.knob}."

@@ -19,7 +19,7 @@ from tuner.case import Case
 from tuner.cost_profile import CostProfile, PrefillCost
 from tuner.engines.registry import engine
 from tuner.recommendation import ServingOptions
-from tuner.service import Service, kv_sentence, service_of
+from tuner.service import KvChange, Service, service_of
 from workloads.serving.goodput import Slo
 from workloads.traces.records import RequestTrace
 
@@ -98,7 +98,8 @@ def test_a_model_bound_by_its_kv_cache_loses() -> None:
     assert dense.kv_tokens / sparse.kv_tokens - 1 == pytest.approx(-0.172, abs=0.002)
     assert dense.admitted_requests < sparse.admitted_requests < CONCURRENCY
     assert -0.08 < throughput_change(sparse, dense) < -0.02
-    assert "(-17.2%)" in kv_sentence(dense.kv, sparse.kv, -4900.0)
+    change = KvChange(dense.kv, sparse.kv, (None, None), None)
+    assert change.moved and "(-17.2%)" in change.sentence
 
 
 def test_a_model_bound_by_its_batch_wins() -> None:
@@ -117,3 +118,24 @@ def test_a_kv_cache_given_by_the_user_stays_whatever_is_captured() -> None:
     sparse, dense = services(fixed, burst(8000, 200, 200))
     assert sparse.kv_tokens == dense.kv_tokens == 300_000
     assert throughput_change(sparse, dense) >= 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw", "words"),
+    [
+        ("sglang@0.5.23", {}, "stays the same with this list. SGLang reserves by the largest decode size"),
+        ("sglang@0.5.23", {}, "To turn the 100 MiB saved into KV cache: set mem_fraction_static higher"),
+        ("vllm@0.33.0", {}, "may change with this list: 329 MiB are kept from it instead of 1,220"),
+        ("vllm@0.19.0", {}, "To turn the 100 MiB saved into KV cache: a higher gpu_memory_utilization"),
+    ],
+)
+def test_without_the_models_facts_the_rule_and_the_knob_are_named(
+    profile: CostProfile, spec: str, raw: dict[str, str], words: str
+) -> None:
+    chosen = engine(spec)
+    of = Case(chosen, chosen.options(raw), profile, ServingOptions(policy="decode"), Budget(), "step")
+    own = of.default_lists()
+    top = of.sizes_of(own)[-1]
+    short = of.lists_of((8, top))
+    aside = (of.set_aside_mib(short), of.set_aside_mib(own))
+    assert words in KvChange(of.kv(short), of.kv(own), aside, 100.0).sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ def report(node_id: str, node: str) -> list[DeviceReport]:
     torch, ray, python = _version("torch"), _version("ray"), platform.python_version()
     gpus = _gpus()
     if not gpus:
-        return [DeviceReport(node_id, node, "cpu", torch=torch, ray=ray, python=python)]
+        return [DeviceReport(node_id, node, "cpu", _host_mib(), torch=torch, ray=ray, python=python)]
     return [
         DeviceReport(node_id, node, f"{index}: {name}", memory_mib, driver, torch, ray, python)
         for index, (name, memory_mib, driver) in enumerate(gpus)
@@ -49,12 +50,23 @@ def look(ray: Any, nodes: Sequence[Mapping[str, Any]] | None = None) -> list[Dev
         if not node["Alive"]:
             continue
         here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-        name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}:{node['NodeManagerPort']})"
+        name = node_name(node, local=not os.environ.get("RAY_ADDRESS"))
         asked.append((node["NodeID"], name, task.options(scheduling_strategy=here).remote(node["NodeID"], name)))
     found: list[DeviceReport] = []
     for node_id, name, answer in asked:
         found += _checked(ray, node_id, name, answer)
     return found
+
+
+def node_name(node: Mapping[str, Any], *, local: bool) -> str:
+    """What a node is called in the inventory.
+
+    Args:
+        node: as `ray.nodes()` tells it.
+        local: the Ray that a job starts for itself. It has a new port every time and stays the same machine.
+    """
+    host = str(node["NodeManagerHostname"])
+    return host if local else f"{host} ({node['NodeManagerAddress']}:{node['NodeManagerPort']})"
 
 
 def _checked(ray: Any, node_id: str, name: str, answer: Any) -> list[DeviceReport]:
@@ -84,6 +96,11 @@ def mismatch(device: DeviceReport, python: str, ray: str | None) -> str | None:
 def living_nodes(ray: Any) -> set[str]:
     """Ids of the nodes that Ray counts as alive."""
     return {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+
+
+def _host_mib() -> float:
+    """Memory of this machine, which is what a CPU profile lives in."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _version(package: str) -> str | None:

@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from services.report.svg import Panel, document
 from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.profile_file import read_profile
 from tuner.regret import best_by_size, worst_regret
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 200, 256, 320, 384, 448, 512, 768, 1024)
+SPLIT = ("warmup_s", "record_s", "instantiate_s", "first_launch_s")
+STEP, EAGER, INVERTED = "#4575b4", "#7f7f7f", "#A3195B"
 HEAD = """# What was measured
 
 Every figure here is rebuilt from `profiles/` and `benchmarks/h200/` by one command:
@@ -42,16 +45,95 @@ def render() -> str:
 def _profile(profile: CostProfile) -> str:
     software: Any = profile.software or {}
     device: Any = profile.device or {}
+    starts = "1 start" if profile.starts == 1 else f"{profile.starts} starts"
     lines = [
         f"## Profile {profile.name}",
         "",
         f"{device.get('name')}, torch {software.get('torch')}, attention {software.get('attention')}, recorded "
-        f"{profile.recorded_at}, {profile.starts} starts. Made by `{profile.command}`.",
+        f"{profile.recorded_at}, {starts}. Made by `{profile.command}`.",
         "",
     ]
+    measurement = software.get("measurement", {})
     for name, cost in profile.families.items():
-        lines += _curve(name, cost)
-    return "\n".join([*lines, *_terms(software.get("measurement", {}))])
+        lines += [*_curve(name, cost), f"![{name} of {profile.name}](plots/{_plot_name(profile, name)})", ""]
+    parts = (_probes, _splits, _busy, _terms)
+    return "\n".join([*lines, *(line for part in parts for line in part(measurement))])
+
+
+def plots() -> dict[str, str]:
+    """File name -> SVG of every family of every shipped profile."""
+    profiles = [read_profile(path) for path in sorted((ROOT / "profiles").glob("*.json"))]
+    return {_plot_name(profile, name): _plot(profile, name) for profile in profiles for name in profile.families}
+
+
+def _plot_name(profile: CostProfile, family: str) -> str:
+    return f"{profile.name}-{family.replace('_', '-')}.svg"
+
+
+def _plot(profile: CostProfile, family: str) -> str:
+    """Above the step with and without a graph, below what capturing costs; one axis of sizes."""
+    cost = profile.families[family]
+    sizes = cost.sizes.astype(float)
+    across = (0.0, float(sizes[-1]) * 1.02)
+    known = np.isfinite(cost.fallback_ms)
+    most_ms = float(np.nanmax(np.concatenate((cost.step_ms, cost.fallback_ms[known]))))
+    times = Panel("times", f"size ({cost.unit})", "step time (ms)", across, (0.0, most_ms * 1.08))
+    times.line(zip(sizes[known], cost.fallback_ms[known], strict=True), EAGER, "without a graph", dash="5,3")
+    times.line(zip(sizes, cost.step_ms, strict=True), STEP, "captured step")
+    slow = _inversions(cost)
+    if slow:
+        marks = [(float(sizes[i]), float(cost.step_ms[i])) for i in slow]
+        times.points(marks, INVERTED, "more than 1 % slower than a larger size", "diamond")
+    capture_ms = cost.capture_s * 1e3
+    timed = np.isfinite(capture_ms)
+    price = Panel("price", f"size ({cost.unit})", "capture (ms)", across, (0.0, float(np.nanmax(capture_ms)) * 1.1))
+    price.points(zip(sizes[timed], capture_ms[timed], strict=True), STEP, "warm-up, record and instantiation", "circle")
+    return document([times, price], f"{family} of {profile.name}: step times and capture times by size")
+
+
+def _probes(measurement: dict[str, Any]) -> list[str]:
+    """How sizes were chosen, where the measurement chose them."""
+    return [
+        f"Sizes were probed: {len(probing['sizes'])} read, {probing['rounds']} rounds after the first grid, until the "
+        f"best list's expected step was known within {probing['mean_ms'] / probing['bound_ms'] - 1:.1%} over all sizes "
+        f"alike ({probing['mean_ms']:.2f} ms; no list goes below {probing['bound_ms']:.2f} ms while readings stay "
+        "within the optimism).\n"
+        for probing in measurement.get("probing", [])
+    ]
+
+
+def _splits(measurement: dict[str, Any]) -> list[str]:
+    """Where capture seconds and memory go."""
+    seconds, memory = measurement.get("capture_split", []), measurement.get("memory_split", {})
+    if not seconds:
+        return []
+    rows = [
+        f"| {row['size']} | " + " | ".join(f"{row[part] * 1e3:.0f}" for part in SPLIT) + " |"
+        for row in seconds
+        if row["size"] in SHOWN
+    ]
+    head = ["| size | warm-up ms | record ms | instantiate ms | first launch ms |", "|---|---|---|---|---|"]
+    told = (
+        f"Memory: pool of the largest size {memory['pool_mib']:.0f} MiB, shared output buffer "
+        f"{memory['outputs_mib']:.0f} MiB, and for one more size {memory['allocator_mib_per_size']:.1f} MiB in torch's "
+        f"allocator and {memory['driver_mib_per_size']:.1f} MiB in the driver (medians)."
+    )
+    caption = "Milliseconds of a capture by part; the first launch is no part of what an engine's start pays:"
+    return [caption, "", *head, *rows, "", told, ""]
+
+
+def _busy(measurement: dict[str, Any]) -> list[str]:
+    """How long the GPU works of each step, and whether eager steps wait for the host."""
+    readings = measurement.get("gpu_busy", [])
+    if not readings:
+        return []
+    rows = [
+        f"| {one['size']} | {one['run_ms']:.2f} | {one['busy_ms'] / one['run_ms']:.0%} | {one['eager_step_ms']:.2f} | "
+        f"{one['eager_busy_ms'] / one['eager_step_ms']:.0%} | {'yes' if one['launch_bound'] else 'no'} |"
+        for one in readings
+    ]
+    head = "| size | replay ms | GPU busy | eager step ms | GPU busy | launch-bound |"
+    return ["GPU-busy share by the profiler:", "", head, "|---|---|---|---|---|---|", *rows, ""]
 
 
 def _curve(name: str, cost: FamilyCost) -> list[str]:
@@ -170,3 +252,6 @@ def _ms(value: float) -> str:
 
 if __name__ == "__main__":
     (ROOT / "docs" / "measurements.md").write_text(render())
+    (ROOT / "docs" / "plots").mkdir(exist_ok=True)
+    for name, svg in plots().items():
+        (ROOT / "docs" / "plots" / name).write_text(svg + "\n")

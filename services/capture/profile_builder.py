@@ -81,7 +81,7 @@ def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
         return np.array([_median([of(report, size) for report in reports]) for size in sizes])
 
     graphs = spec.strategy != "eager"
-    models = [report.step_model for report in reports if report.step_model is not None and report.step_model.trusted]
+    models = [report.step_model for report in reports if report.step_model is not None]
     # What any real context costs belongs to g, on every scope alike; steps of length one do not show it.
     constant_ms = _known([model.constant_ms for model in models])
     return FamilyCost(

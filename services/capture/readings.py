@@ -24,7 +24,7 @@ Phase = Literal[
     "done",
 ]
 
-CLAIMED_RESIDUAL_SHARE = 0.05  # the median residual of the step model stays below this, or the model is refused
+CLAIMED_RESIDUAL_SHARE = 0.05  # the median residual of the step model stays below this, or it is called an estimate
 
 LAUNCH_BOUND_SHARE = 0.9
 
@@ -172,7 +172,8 @@ class StepModel:
 
     @property
     def trusted(self) -> bool:
-        """Whether the fit explains what was measured as well as is claimed; otherwise it is no basis for anything."""
+        """Whether the fit explains what was measured as well as is claimed. Where it does not, its terms stay in the
+        profile, since no context at all would be further off, and nothing measured may be claimed from them."""
         return self.median_residual_share <= CLAIMED_RESIDUAL_SHARE
 
     @property

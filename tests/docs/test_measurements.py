@@ -10,3 +10,6 @@ def test_the_measurements_are_current(repository: Path) -> None:
     module = runpy.run_path(str(repository / "docs" / "make_measurements.py"))
     page = (repository / "docs" / "measurements.md").read_text()
     assert page == module["render"](), "run: python docs/make_measurements.py"
+    for name, svg in module["plots"]().items():
+        drawn = (repository / "docs" / "plots" / name).read_text()
+        assert drawn == svg + "\n", "run: python docs/make_measurements.py"

@@ -14,7 +14,9 @@ from tuner.probing import LEAST_OPTIMISM, LIST_LENGTH, Advice, advise, optimism_
 from tuner.profile_file import read_profile
 from workloads.errors import BadUsage
 
-PROFILES = sorted((Path(__file__).parents[2] / "profiles").glob("h200-*.json"))
+PROFILES = [
+    Path(__file__).parents[2] / "profiles" / f"{name}.json" for name in ("h200-llama-3.1-8b", "h200-qwen3-0.6b")
+]
 
 
 def settle(truth: dict[int, float], plan: ProbePlan) -> tuple[dict[int, float], Advice]:

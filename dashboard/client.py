@@ -26,7 +26,7 @@ from services.contract.recommendation import RecommendationModel
 from services.contract.schedule import CronTimesModel, ScheduleCreate, ScheduleModel, SchedulesModel
 from services.contract.shape import ShapeModel
 from services.contract.sweep import SweepCreate, SweepModel, SweepsModel
-from services.contract.trace import TraceModel, TracesModel
+from services.contract.trace import TraceChange, TraceModel, TracesModel
 from services.contract.trial import ImportanceModel, TrialsModel
 from services.contract.worker import WorkersModel
 
@@ -89,8 +89,8 @@ class Client:
         answer = self._send("POST", "/traces/mapping", files={"file": (name, content)}, timeout=_UPLOAD_TIMEOUT_S)
         return _parsed(answer, MappingModel)
 
-    def traces(self, after: str | None = None, limit: int = 100) -> TracesModel:
-        return self._get("/traces", TracesModel, {"after": after, "limit": limit})
+    def traces(self, after: str | None = None, limit: int = 100, tag: str | None = None) -> TracesModel:
+        return self._get("/traces", TracesModel, {"after": after, "limit": limit, "tag": tag})
 
     def trace(self, trace_id: str) -> TraceModel:
         return self._get(f"/traces/{trace_id}", TraceModel)
@@ -98,8 +98,9 @@ class Client:
     def delete_trace(self, trace_id: str) -> None:
         self._send("DELETE", f"/traces/{trace_id}")
 
-    def rename_trace(self, trace_id: str, name: str) -> TraceModel:
-        return _parsed(self._send("PATCH", f"/traces/{trace_id}", json={"name": name}), TraceModel)
+    def change_trace(self, trace_id: str, change: TraceChange) -> TraceModel:
+        body = change.model_dump(mode="json", exclude_none=True)
+        return _parsed(self._send("PATCH", f"/traces/{trace_id}", json=body), TraceModel)
 
     def shape(self, trace_id: str, query: Mapping[str, Any]) -> ShapeModel:
         return self._get(f"/traces/{trace_id}/shape", ShapeModel, query)

@@ -54,6 +54,14 @@ ORIGINS = {
     "given": "a size,count file",
 }
 
+EVIDENCE = {
+    "census": "Every step",
+    "sample": "A sample",
+    "reconstruction": "Reconstructed",
+    "simulation": "Simulated",
+    "given": "As given",
+}
+
 KINDS = {"requests": "Requests", "steps": "Engine steps", "histogram": "Histogram"}
 
 STATES: dict[str, tuple[str, Colour, str]] = {

@@ -47,6 +47,8 @@ class TraceRow(ListedRow):
     span_s: Mapped[float | None]
     notes: Mapped[list[str]] = mapped_column(JsonColumn)
     observation: Mapped[dict[str, Any] | None] = mapped_column(JsonColumn)
+    tags: Mapped[list[str]] = mapped_column(JsonColumn, default=list, server_default=text("'[]'"))
+    origin: Mapped[str | None] = mapped_column(String(20))
 
 
 class ProfileRow(ListedRow):

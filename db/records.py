@@ -23,7 +23,13 @@ ENDED: tuple[SweepState, ...] = ("complete", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class StoredTrace:
-    """A stored trace without its columns. `rows` holds `read`, `kept`, `dropped`, `first_line`."""
+    """A stored trace without its columns.
+
+    Attributes:
+        rows: `read`, `kept`, `dropped`, `first_line`.
+        tags: lower-case words of people's own, sorted.
+        origin: what kind of evidence its steps are; None for requests, and for steps stored before this was noted.
+    """
 
     id: str
     digest: str
@@ -34,6 +40,8 @@ class StoredTrace:
     span_s: float | None
     notes: Sequence[str]
     observation: Mapping[str, Any] | None
+    tags: Sequence[str]
+    origin: str | None
     created_at: datetime
 
 

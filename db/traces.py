@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, Text, cast, select
 
 from db.base import now
 from db.models import SweepRow, TraceRow
@@ -18,9 +19,10 @@ from db.records import StoredTrace, digest_of, record_of
 from db.session import Transactions
 from workloads.errors import BadInput, Conflict, NotFound, Unavailable
 from workloads.traces.columns import dump_traffic, load_traffic
-from workloads.traces.records import EngineObservation, ReadResult, RowCount
+from workloads.traces.records import EngineObservation, ReadResult, RowCount, StepTrace
 
 ID_LENGTH = 12
+MOST_TAG_CHARACTERS = 40
 PROBE_BYTES = 64 * 1024
 """Room for less than this is no room."""
 
@@ -58,10 +60,11 @@ class TraceStore:
                 raise NotFound(f"there is no trace '{trace_id}'")
             return record_of(StoredTrace, row)
 
-    def page(self, limit: int = 50, after: str | None = None) -> Page[StoredTrace]:
-        """Newest first; `after` is the cursor of the page before."""
+    def page(self, limit: int = 50, after: str | None = None, *, tag: str | None = None) -> Page[StoredTrace]:
+        """Newest first, those with `tag` if one is given; `after` is the cursor of the page before."""
+        where = () if tag is None else (_tagged(tag),)
         with self._db.read() as session:
-            return page_of(session, TraceRow, StoredTrace, limit, after)
+            return page_of(session, TraceRow, StoredTrace, limit, after, where)
 
     def load(self, trace_id: str) -> ReadResult:
         """The trace as its reader gave it.
@@ -84,18 +87,21 @@ class TraceStore:
             notes=tuple(stored.notes),
         )
 
-    def rename(self, trace_id: str, name: str) -> StoredTrace:
-        """Give a trace another name; sweeps keep the name that it had when they started.
+    def change(self, trace_id: str, *, name: str | None = None, tags: Sequence[str] | None = None) -> StoredTrace:
+        """Give a trace another name or other tags; sweeps keep the name that it had when they started.
 
         Raises:
             NotFound: no such trace.
-            BadInput: nothing printable is left of the name.
+            BadInput: nothing printable is left of the name, or a tag that is none.
         """
         with self._db.write() as session:
             row = session.get(TraceRow, trace_id)
             if row is None:
                 raise NotFound(f"there is no trace '{trace_id}'")
-            row.name = _printable(name)
+            if name is not None:
+                row.name = _printable(name)
+            if tags is not None:
+                row.tags = sorted({_tag(tag) for tag in tags})
             session.flush()
             return record_of(StoredTrace, row)
 
@@ -170,6 +176,7 @@ def _row_of(read: ReadResult, name: str, digest: str) -> TraceRow:
         span_s=read.traffic.span_s,
         notes=list(read.notes),
         observation=None if read.observation is None else _plain_observation(read.observation),
+        origin=read.traffic.origin if isinstance(read.traffic, StepTrace) else None,
         created_at=now(),
     )
 
@@ -179,6 +186,20 @@ def _printable(name: str) -> str:
     if not text:
         raise BadInput("a trace needs a name", field="name")
     return text
+
+
+def _tag(tag: str) -> str:
+    """In lower case, without marks that would end it inside JSON text."""
+    plain = "".join(mark for mark in tag.lower() if mark.isprintable() and mark not in '"\\,')
+    text = plain.strip()[:MOST_TAG_CHARACTERS]
+    if not text:
+        raise BadInput("a tag needs a letter or a digit", field="tags")
+    return text
+
+
+def _tagged(tag: str) -> ColumnElement[bool]:
+    """Rows whose tags hold this one: a tag has no quotes, so its JSON text stands in theirs only as a whole."""
+    return cast(TraceRow.tags, Text).contains(json.dumps(_tag(tag)), autoescape=True)
 
 
 def _plain_rows(rows: RowCount) -> dict[str, Any]:

@@ -43,6 +43,8 @@ def trace_view(stored: StoredTrace, summary: dict[str, Any] | None = None) -> Tr
             "span_s": stored.span_s,
             "notes": stored.notes,
             "observation": stored.observation,
+            "tags": tuple(stored.tags),
+            "origin": stored.origin,
             "summary": plain(summary or {}),
         }
     )

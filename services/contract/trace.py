@@ -12,6 +12,8 @@ from services.contract.plain import Answer, Request, plain
 from workloads.histogram import Origin, StepHistogram, Unit
 from workloads.traces.records import Kind, ReadResult, RequestTrace
 
+Tag = Annotated[str, Field(min_length=1, max_length=40, examples=["production"])]
+
 
 class ObservationModel(Answer):
     """What a log says of the engine that wrote it."""
@@ -27,11 +29,16 @@ class ObservationModel(Answer):
 
 
 class TraceModel(Answer):
-    """The keys of `captune trace inspect`; `id`, `name` and `created_at` are set when it is stored."""
+    """The keys of `captune trace inspect`; `id`, `name`, `created_at` and `tags` are set when it is stored.
+
+    `origin` is what kind of evidence recorded steps are; null for requests, whose steps are simulated.
+    """
 
     id: str | None = None
     name: str | None = None
     created_at: datetime | None = None
+    tags: tuple[str, ...] = ()
+    origin: Origin | None = None
     format: str
     kind: Kind
     rows_read: int
@@ -63,9 +70,10 @@ class TraceModel(Answer):
 
 
 class TraceChange(Request):
-    """What may change about a stored trace."""
+    """What may change about a stored trace: what is left out stays. `tags` replaces all of them."""
 
-    name: Annotated[str, Field(min_length=1, max_length=300)]
+    name: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=20)] | None = None
 
 
 class TracesModel(Answer):

@@ -41,7 +41,7 @@ def test_upgrading_twice_changes_nothing(database_url: str) -> None:
     upgrade(database_url)
     engine = make_engine(database_url)
     with engine.connect() as connection:
-        assert revision(connection) == "0003"
+        assert revision(connection) == "0004"
     engine.dispose()
 
 

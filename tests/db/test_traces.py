@@ -11,7 +11,7 @@ import pytest
 from db.records import NewSweep
 from db.store import Store
 from tests.stores import read_result
-from workloads.errors import BadUsage, Conflict, NotFound, Unavailable
+from workloads.errors import BadInput, BadUsage, Conflict, NotFound, Unavailable
 from workloads.traces.records import EngineObservation, RowCount, StepTrace
 
 
@@ -78,6 +78,33 @@ def test_pages_are_newest_first_and_complete(store: Store) -> None:
     assert seen == ids[::-1]
     with pytest.raises(BadUsage, match="not a cursor"):
         store.traces.page(after="yesterday")
+
+
+def test_traces_are_found_by_a_whole_tag(store: Store) -> None:
+    one, two, three = (store.traces.add(read_result(20, seed), f"{seed}.csv") for seed in range(3))
+    assert list(one.tags) == []
+    assert list(store.traces.change(one.id, tags=["EU west", "chat", "chat", "50%_"]).tags) == [
+        "50%_",
+        "chat",
+        "eu west",
+    ]
+    store.traces.change(two.id, tags=["chat-long", "été"])
+    found = {
+        tag: [trace.id for trace in store.traces.page(tag=tag).items] for tag in ("chat", "Eu West", "été", "5%_")
+    }
+    assert found == {"chat": [one.id], "Eu West": [one.id], "été": [two.id], "5%_": [one.id]}
+    assert not store.traces.page(tag="west").items and not store.traces.page(tag="5a_").items
+    assert store.traces.change(three.id, name="night.csv").name == "night.csv"
+    assert list(store.traces.change(one.id, tags=[]).tags) == [] and not store.traces.page(tag="chat").items
+    with pytest.raises(BadInput, match="tag needs a letter"):
+        store.traces.change(one.id, tags=['"'])
+
+
+def test_the_evidence_of_recorded_steps_is_kept_beside_them(store: Store) -> None:
+    rows = RowCount(5, 5, {}, {})
+    steps = replace(read_result(), kind="steps", format="sglang-log", traffic=step_trace(), rows=rows)
+    assert store.traces.add(steps, "server.log").origin == "census"
+    assert store.traces.add(read_result(), "day.csv").origin is None
 
 
 def test_a_deleted_trace_is_gone_with_its_file(store: Store, tmp_path: Path) -> None:

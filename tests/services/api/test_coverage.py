@@ -168,12 +168,19 @@ def test_an_export_says_what_changes_against_what_runs_today(api: TestClient) ->
         assert refused.status_code == 400 and refused.json()["field"] == "running", refused.text
 
 
-def test_a_trace_is_renamed_and_keeps_its_id(api: TestClient) -> None:
+def test_a_trace_is_renamed_and_tagged_and_keeps_its_id(api: TestClient) -> None:
     trace = upload(api, "sizes.csv", b"size,count\n3,100\n").json()
-    changed = api.patch(f"/api/v1/traces/{trace['id']}", json={"name": "monday, eu-west"}).json()
+    assert (trace["tags"], trace["origin"]) == ([], "given")
+    at = f"/api/v1/traces/{trace['id']}"
+    changed = api.patch(at, json={"name": "monday, eu-west"}).json()
     assert (changed["id"], changed["name"]) == (trace["id"], "monday, eu-west")
-    assert api.get(f"/api/v1/traces/{trace['id']}").json()["name"] == "monday, eu-west"
-    assert api.patch(f"/api/v1/traces/{trace['id']}", json={"name": " "}).status_code == 422
+    assert api.get(at).json()["name"] == "monday, eu-west"
+    tagged = api.patch(at, json={"tags": ["EU-west", "chat"]}).json()
+    assert (tagged["name"], tagged["tags"]) == ("monday, eu-west", ["chat", "eu-west"])
+    for tag, found in (("chat", 1), ("cha", 0)):
+        assert len(api.get("/api/v1/traces", params={"tag": tag}).json()["items"]) == found
+    assert api.patch(at, json={"name": " "}).status_code == 422
+    assert api.patch(at, json={"tags": [""]}).status_code == 422
     assert api.patch("/api/v1/traces/gone", json={"name": "x"}).status_code == 404
 
 

@@ -212,6 +212,8 @@ def _one_start(
         if outcome.error is not None and not isinstance(outcome.error, MeasurementFailed):
             raise outcome.error
         reason = outcome.message
+        if outcome.kind == "worker_died" and not _has_begun(last):
+            continue  # no size can be to blame yet: a killed process, a node that went away
         smaller = _without(spec, last)
         if smaller is None:
             raise MeasurementFailed(reason)
@@ -228,10 +230,14 @@ def _confirming(spec: MeasureSpec, report: StartReport) -> MeasureSpec:
     return replace(spec, sizes=tuple(set(report.probing.sizes) | set(spec.sizes)), probing=None)
 
 
+def _has_begun(last: Progress | None) -> bool:
+    return last is not None and last.phase not in ("start", "build")
+
+
 def _without(spec: MeasureSpec, last: Progress | None) -> MeasureSpec | None:
     """The job without what was being done last, or the same job where that is not to blame; None where nothing
     would be left or the worker had not begun."""
-    if last is None or last.phase in ("start", "build"):
+    if last is None or not _has_begun(last):
         return None
     if last.phase in ("probe", "time", "fallback", "done"):  # reported now and then only, and every size had run before
         return spec

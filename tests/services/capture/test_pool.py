@@ -17,7 +17,7 @@ from services.capture import pool
 from services.capture.actor import Event, events
 from services.capture.cluster import ray_cluster
 from services.capture.pool import capture_list, measure
-from services.capture.readings import Progress, SizeFailure, StartReport, WorkerFailure
+from services.capture.readings import FailureKind, Progress, SizeFailure, StartReport, WorkerFailure
 from services.capture.spec import MeasureSpec
 from workloads.errors import BadInput, MeasurementFailed, Unavailable
 
@@ -105,7 +105,9 @@ def test_a_gpu_that_ray_does_not_have_is_unavailable(ray: Any) -> None:
         measure(replace(SPEC, device="cuda"))
 
 
-def lost_at(*phases_and_sizes: tuple[str, int | None]) -> tuple[pool.RunStart, list[MeasureSpec]]:
+def lost_at(
+    *phases_and_sizes: tuple[str, int | None], kind: FailureKind = "device_error"
+) -> tuple[pool.RunStart, list[MeasureSpec]]:
     """A way to run starts whose n-th worker is lost at the n-th place, and then one that works."""
     jobs: list[MeasureSpec] = []
 
@@ -116,7 +118,7 @@ def lost_at(*phases_and_sizes: tuple[str, int | None]) -> tuple[pool.RunStart, l
             return
         phase, size = phases_and_sizes[len(jobs) - 1]
         yield Progress(phase, 0, 1, size)  # type: ignore[arg-type]
-        yield WorkerFailure("device_error", "CUDA error: an illegal memory access was encountered")
+        yield WorkerFailure(kind, "CUDA error: an illegal memory access was encountered")
 
     return run, jobs
 
@@ -135,11 +137,20 @@ def test_only_what_was_being_done_is_given_up() -> None:
     assert set(report.step_ms()) == {1, 4} and [reading.tokens for reading in report.prefill] == [4]
 
 
+def test_a_worker_that_is_killed_before_it_begins_costs_nothing() -> None:
+    run, jobs = lost_at(("build", None), ("start", None), kind="worker_died")
+    report, failures = one_start(run, replace(SPEC, device="cpu", measure_fallback=False))
+    assert failures == [] and set(report.step_ms()) == {1, 2, 4} and len(jobs) == 3
+
+
 def test_a_worker_that_never_begins_or_keeps_dying_is_a_failed_measurement() -> None:
     run, jobs = lost_at(("build", None))
     with pytest.raises(MeasurementFailed, match="illegal memory access"):
         one_start(run, SPEC)
     assert len(jobs) == 1
+    run, jobs = lost_at(*[("build", None)] * 9, kind="worker_died")
+    with pytest.raises(MeasurementFailed, match="4 workers were lost"):
+        one_start(run, SPEC)
     run, jobs = lost_at(*[("time", 1)] * 9)
     with pytest.raises(MeasurementFailed, match="4 workers were lost"):
         one_start(run, SPEC)

@@ -32,6 +32,11 @@ class ServingOptions:
         engines: requests are spread over this many engines.
         kv_tokens: the KV cache, whatever is captured; None is what the engine's rule leaves under each list.
         slo: what users were promised, for goodput.
+        preempt: admit and preempt by the engine's own KV rule instead of reserving every whole output.
+        prefix_cache: reuse shared prompt prefixes, which the trace must name; implies `preempt`.
+        acceptance: chance that a draft token is accepted when all before it were.
+        spec_tokens: draft tokens of a step, where no engine says.
+        dp_attention: data-parallel attention ranks of an engine; `max_running` and `kv_tokens` hold for each.
     """
 
     policy: PolicyName | None = None
@@ -40,14 +45,21 @@ class ServingOptions:
     max_running: int | None = None
     kv_tokens: int | None = None
     slo: Slo = field(default_factory=Slo)
+    preempt: bool = False
+    prefix_cache: bool = False
+    acceptance: float | None = None
+    spec_tokens: int | None = None
+    dp_attention: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.load < float("inf"):
             raise BadUsage("must be above 0", field="load")
-        for name in ("engines", "max_running", "kv_tokens"):
+        for name in ("engines", "max_running", "kv_tokens", "spec_tokens", "dp_attention"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadUsage("must be at least 1", field=name)
+        if self.acceptance is not None and not 0 <= self.acceptance <= 1:
+            raise BadUsage(f"is a share from 0 to 1, not {self.acceptance}", field="acceptance")
 
 
 @dataclass(frozen=True, slots=True)

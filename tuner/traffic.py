@@ -13,6 +13,7 @@ from tuner.dispatch import DispatchTable
 from tuner.engines.base import Engine, Lists
 from tuner.kv_cache import kv_cache
 from tuner.recommendation import ServingOptions
+from tuner.serving_features import features_of, unknown_acceptance
 from tuner.step_cost import step_cost
 from workloads.arrays import F64, I64
 from workloads.errors import BadInput, BadUsage, Infeasible
@@ -177,7 +178,11 @@ def _simulated(
     lists: Lists | None,
 ) -> Observed:
     family = engine.decode_family if engine is not None else plain_family(profile)
-    per_request = 1 if engine is None else engine.step_tokens_per_request(options)
+    features = features_of(engine, options, serving)
+    policy = serving.policy or (engine.policy if engine is not None else "decode")
+    # The vllm policy counts the tokens of a step that verifies drafts, the others its requests.
+    simulated_per_request = features.speculation.query_tokens if policy == "vllm" and features.speculation else 1
+    per_request = simulated_per_request if engine is None else engine.step_tokens_per_request(options)
     if per_request > 1 and profile.family(family).unit == "requests":
         raise BadInput(
             f"the engine counts {per_request} tokens per request here, but profile '{profile.name}' was measured by "
@@ -187,9 +192,10 @@ def _simulated(
     limits = limits_of(engine, options, serving, profile, lists)
     dispatch = dispatch_of(engine, options, profile, lists)
     step_time = step_time_of(profile, dispatch, family, limits.max_running_requests, tokens_per_request=per_request)
-    policy = serving.policy or (engine.policy if engine is not None else "decode")
-    simulation = simulate(trace, policy, limits, step_time, load=serving.load, engines=serving.engines)
-    steps = _in_units(simulation.steps, family, per_request)
+    simulation = simulate(
+        trace, policy, limits, step_time, load=serving.load, engines=serving.engines, features=features
+    )
+    steps = _in_units(simulation.steps, family, per_request, simulated_per_request)
     histograms = steps.histograms()
     if family not in histograms:
         raise BadInput("no request takes part in a decode step: every output has one token")
@@ -198,7 +204,8 @@ def _simulated(
     report = with_goodput(
         simulation.report, serving.slo, simulation.requests, trace.output_tokens, decode_only=policy == "decode"
     )
-    notes = _rejections(report, len(trace))
+    said = unknown_acceptance(engine, options, serving)
+    notes = (*_rejections(report, len(trace)), *([said] if said else []))
     return Observed(steps, histograms, family, _reachable(engine, options, serving, largest), report, notes)
 
 
@@ -211,13 +218,14 @@ def _rejections(report: ServingReport, requests: int) -> tuple[str, ...]:
     )
 
 
-def _in_units(steps: StepTrace, family: str, per_request: int) -> StepTrace:
+def _in_units(steps: StepTrace, family: str, per_request: int, simulated_per_request: int) -> StepTrace:
     """Decode steps renamed to the engine's family and counted in its unit."""
     families = tuple(family if name == "decode_full" else name for name in steps.families)
-    if per_request == 1:
+    if per_request == simulated_per_request:
         return replace(steps, families=families)
     decode = steps.family_index == families.index(family)
-    return replace(steps, families=families, size=np.where(decode, steps.size * per_request, steps.size))
+    size = steps.size // simulated_per_request * per_request
+    return replace(steps, families=families, size=np.where(decode, size, steps.size))
 
 
 def _check_known(profile: CostProfile, dispatch: DispatchTable, family: str, sizes: I64) -> None:

@@ -31,7 +31,8 @@ class WorkloadQuery(ServingOptionsModel):
 
     def serving(self) -> ServingOptions:
         """The part of the query that the simulation takes."""
-        return ServingOptions(self.policy, self.load, self.engines, self.max_running, self.kv_tokens)
+        asked = self.model_dump(include=set(ServingOptionsModel.model_fields))
+        return ServingOptionsModel.model_validate(asked).to_domain()
 
 
 @dataclass(frozen=True, slots=True)

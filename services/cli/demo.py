@@ -13,6 +13,7 @@ from services.contract.export import ExportModel
 from services.contract.recommendation import RecommendationModel
 from tuner.budget import Budget
 from tuner.engines.base import Provenance
+from tuner.recommendation import ServingOptions
 from workloads.samples.bundled import sample_path
 
 _TUNED_FOR = "vllm@0.33.0"
@@ -26,7 +27,7 @@ _EXPORTS = {
 
 def demo(as_json: Json = False) -> None:
     """Tune the bundled sample for vLLM with the recorded H200 profile, and export the list to three engines."""
-    workload = Asked(str(sample_path()), engine=_TUNED_FOR, sets=_OPTIONS, policy="decode").open()
+    workload = Asked(str(sample_path()), engine=_TUNED_FOR, sets=_OPTIONS, serving=ServingOptions("decode")).open()
     answer = tuned(tune_request(workload, open_profile(DEFAULT_PROFILE), Budget()), save=False)
     sizes = next(iter(answer.lists.values()))
     exports = [_export(spec, options, sizes) for spec, options in _EXPORTS.items()]

@@ -12,7 +12,6 @@ import typer
 from tuner.engines.base import Engine, Lists
 from tuner.engines.options import split_pairs
 from tuner.engines.registry import engine as find_engine
-from tuner.recommendation import ServingOptions
 from workloads.arrays import as_sizes
 from workloads.errors import BadUsage
 
@@ -38,6 +37,27 @@ Load = Annotated[float, typer.Option("--load", metavar="X", help="Divide arrival
 Engines = Annotated[int, typer.Option("--engines", metavar="N", help="Spread the requests over N engines.")]
 MaxRunning = Annotated[int | None, typer.Option("--max-running", metavar="N", help="Most requests running at once.")]
 KvTokens = Annotated[int | None, typer.Option("--kv-tokens", metavar="N", help="KV cache in tokens.")]
+Preempt = Annotated[
+    bool,
+    typer.Option("--preempt", help="Admit and preempt by the engine's own KV rule; default: reserve whole outputs."),
+]
+PrefixCache = Annotated[
+    bool,
+    typer.Option("--prefix-cache", help="Reuse shared prompt prefixes (traces with hash_ids); implies --preempt."),
+]
+Acceptance = Annotated[
+    float | None,
+    typer.Option("--acceptance", metavar="P", help="Chance that a draft token is accepted when all before it were."),
+]
+SpecTokens = Annotated[
+    int | None, typer.Option("--spec-tokens", metavar="K", help="Draft tokens of a step; with an engine, its own.")
+]
+DpAttention = Annotated[
+    int | None,
+    typer.Option(
+        "--dp-attention", metavar="R", help="Data-parallel attention ranks, each with --max-running and --kv-tokens."
+    ),
+]
 Regret = Annotated[
     float,
     typer.Option("--regret", metavar="RHO", help="Most a reachable size may lose against its best bucket; inf = any."),
@@ -139,12 +159,6 @@ def given_lists(sizes: str | None, choice: EngineChoice | None) -> Lists | None:
         return None
     name = choice.engine.list_names[0] if choice else "decode"
     return {name: parse_sizes(sizes)}
-
-
-def serving_options(
-    policy: PolicyChoice | None, load: float, engines: int, max_running: int | None, kv_tokens: int | None
-) -> ServingOptions:
-    return ServingOptions(policy=policy, load=load, engines=engines, max_running=max_running, kv_tokens=kv_tokens)
 
 
 def existing_file(text: str) -> Path | None:

@@ -18,7 +18,6 @@ from services.cli.options import (
     ProfileName,
     Regret,
     choose_engine_or_none,
-    serving_options,
 )
 from services.cli.output import number, percent, sizes_text, table
 from services.cli.workload import DEFAULT_PROFILE, Asked, Workload, open_profile, without_source, workload_command
@@ -74,7 +73,7 @@ def solve(
 
 def _promised(asked: Asked, profile: CostProfile, budget: Budget) -> Front:
     choice = choose_engine_or_none(asked.engine, asked.sets)
-    serving = serving_options(asked.policy, 1.0, 1, asked.max_running, asked.kv_tokens)
+    serving = asked.serving
     if choice is None:
         return promised_front(profile, budget, reachable=serving.max_running)
     case = Case(choice.engine, choice.options, profile, serving, budget, "step")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec
 
 from services.catalog import DEFAULT_PROFILE, find_profile, find_traffic
 from services.cli.options import (
+    Acceptance,
     Arrivals,
     Columns,
+    DpAttention,
     EngineChoice,
     EngineName,
     Engines,
@@ -19,14 +21,15 @@ from services.cli.options import (
     Load,
     MaxRunning,
     Policy,
-    PolicyChoice,
+    Preempt,
+    PrefixCache,
     Sets,
     Source,
+    SpecTokens,
     SpreadTicks,
     TimeScale,
     TimeZone,
     choose_engine_or_none,
-    serving_options,
 )
 from services.cli.stored import lazy_store
 from tuner.cost_profile import CostProfile
@@ -71,11 +74,7 @@ class Asked:
     source: str
     engine: str | None = None
     sets: Sequence[str] | None = None
-    policy: PolicyChoice | None = None
-    load: float = 1.0
-    engines: int = 1
-    max_running: int | None = None
-    kv_tokens: int | None = None
+    serving: ServingOptions = field(default_factory=ServingOptions)
     format: str | None = None
     columns: str | None = None
     arrivals: str | None = None
@@ -107,10 +106,9 @@ class Asked:
             BadInput: SOURCE is not a trace.
         """
         choice = choose_engine_or_none(self.engine, self.sets)
-        serving = serving_options(self.policy, self.load, self.engines, self.max_running, self.kv_tokens)
         mapping = self.mapping()
         result, name = find_traffic(self.source, lazy_store(self.source), mapping=mapping, format=self.format)
-        return Workload(name, result, choice, serving)
+        return Workload(name, result, choice, self.serving)
 
 
 def _asked(
@@ -122,6 +120,11 @@ def _asked(
     engines: Engines = 1,
     max_running: MaxRunning = None,
     kv_tokens: KvTokens = None,
+    preempt: Preempt = False,
+    prefix_cache: PrefixCache = False,
+    acceptance: Acceptance = None,
+    spec_tokens: SpecTokens = None,
+    dp_attention: DpAttention = None,
     format: Format = None,
     columns: Columns = None,
     arrivals: Arrivals = None,
@@ -129,8 +132,20 @@ def _asked(
     time_scale: TimeScale = 1.0,
     spread_ticks: SpreadTicks = None,
 ) -> Asked:
+    serving = ServingOptions(
+        policy,
+        load,
+        engines,
+        max_running,
+        kv_tokens,
+        preempt=preempt,
+        prefix_cache=prefix_cache,
+        acceptance=acceptance,
+        spec_tokens=spec_tokens,
+        dp_attention=dp_attention,
+    )
     reading = (format, columns, arrivals, time_zone, time_scale, spread_ticks)
-    return Asked(source, engine, sets, policy, load, engines, max_running, kv_tokens, *reading)
+    return Asked(source, engine, sets, serving, *reading)
 
 
 def workload_command(command: Callable[Concatenate[Asked, P], None]) -> Callable[..., None]:

@@ -26,6 +26,11 @@ class ServingOptionsModel(Request):
     kv_tokens: Count | None = None
     slo_ttft_ms: Milliseconds | None = None
     slo_tpot_ms: Milliseconds | None = None
+    preempt: bool = False
+    prefix_cache: bool = False
+    acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    spec_tokens: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    dp_attention: Annotated[int, Field(ge=1, le=4_096)] | None = None
 
     def to_domain(self) -> ServingOptions:
         values = self.model_dump()

@@ -178,6 +178,14 @@ class Engine(ABC):
         """Size units of one running request in a decode step: 1, or 1 + draft tokens where lists count tokens."""
         return 1
 
+    def draft_tokens(self, options: Any) -> int:
+        """Draft tokens that a decode step verifies of each request; 0 without speculation."""
+        return self.step_tokens_per_request(options) - 1
+
+    def attention_ranks(self, options: Any) -> int:
+        """Data-parallel attention ranks of one engine instance; `limits` are those of one rank."""
+        return 1
+
     def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
         """Options this engine knows and the lists asked for, out of what somebody runs.
 

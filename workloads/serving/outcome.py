@@ -60,7 +60,7 @@ class Tally:
         """From the totals of `workloads.serving.lockstep.state`."""
         count = [int(total) for total in totals]
         prompts, row_steps = max(1, count[state.PROMPT_TOKENS]), max(1, count[state.ROW_STEPS])
-        padded_to = max(1, count[state.LARGEST_ROW_STEPS] * features.attention_ranks)
+        padded_to = max(1, count[state.LARGEST_ROW_STEPS])
         return cls(
             count[state.PREEMPTIONS],
             count[state.RECOMPUTED_TOKENS],

@@ -112,6 +112,12 @@ class Sglang(Engine):
         asked = {name: captured[name] for name in self.list_names if name in lists}
         return export.write(asked or {"decode": captured["decode"]}, options, self.version, provenance)
 
+    def draft_tokens(self, options: SglangOptions) -> int:
+        return options.verify_tokens - 1
+
+    def attention_ranks(self, options: SglangOptions) -> int:
+        return options.attention_dp
+
     def read_given(self, given: Given) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
         """Also phases that are switched off, and the maxima and backends of --cuda-graph-config."""
         raw, lists = super().read_given(given)

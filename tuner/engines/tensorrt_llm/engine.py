@@ -79,6 +79,9 @@ class TensorrtLlm(Engine):
             kv_tokens=options.max_tokens,
         )
 
+    def draft_tokens(self, options: TensorrtLlmOptions) -> int:
+        return options.max_draft_len
+
     def lint(self, lists: Lists, options: TensorrtLlmOptions) -> tuple[Problem, ...]:
         check_names(lists, self.list_names, self.name)
         notes = [Problem("VERSION_NOTE", f"{note}.", "info") for note in self.notes]

@@ -38,7 +38,7 @@ HIT_TOKENS = 24  # of these, tokens found in the prefix cache
 MADE_TOKENS = 25  # generated, the first token of every request included
 ROW_STEPS = 26  # decode rows over steps
 ROW_TOKENS = 27  # tokens that they made
-LARGEST_ROW_STEPS = 28  # decode rows of the largest rank over steps
+LARGEST_ROW_STEPS = 28  # decode rows over steps if every rank had as many as the largest
 RANK_COLUMNS = 29
 
 # Columns of `request`.

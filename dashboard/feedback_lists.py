@@ -22,6 +22,7 @@ def pick_lists(case: CaseChoice) -> dict[str, tuple[int, ...]]:
         "Lists beside the engine's default",
         list(known),
         wanted or list(known)[:1],
+        key="lists",
         max_selections=MOST_LISTS,
         help="Tuned lists of this trace, lists that were added to the comparison, and powers of two.",
     )

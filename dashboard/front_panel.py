@@ -7,8 +7,9 @@ import streamlit as st
 from dashboard import basket, text
 from dashboard.charts import list_for, result_histogram_chart, show, unit_of
 from dashboard.comparison import card, card_row
+from dashboard.ladders import noise_share
 from dashboard.list_editor import use
-from dashboard.state import choose, chosen, go
+from dashboard.state import choose, chosen, go, open_tab
 from services.contract.figures import front_choice_figure
 from services.contract.recommendation import RecommendationModel
 from services.contract.scorecard import FrontPointModel
@@ -44,7 +45,11 @@ def _picked(result: RecommendationModel) -> FrontPointModel:
     if len(lengths) == 1:
         return points[lengths[0]]
     length = st.select_slider(
-        "At most so many sizes", lengths, start, help="Drag it, or use the arrow keys: every length has its best list."
+        "At most so many sizes",
+        lengths,
+        start,
+        key=f"k-{result.id}",
+        help="Drag it, or use the arrow keys: every length has its best list.",
     )
     choose("k", None if length == nearest else str(length))
     return points[length]
@@ -53,8 +58,9 @@ def _picked(result: RecommendationModel) -> FrontPointModel:
 def _cards(point: FrontPointModel, result: RecommendationModel) -> None:
     old = result.default.scorecard
     row = card_row()
-    card(row, "Mean step", text.ms, point.mean_step_ms, old.mean_step_ms)
-    card(row, "Time per token", text.ms, point.tpot_ms, old.tpot_ms)
+    noise = noise_share(result)
+    card(row, "Mean step", text.ms, point.mean_step_ms, old.mean_step_ms, noise_share=noise)
+    card(row, "Time per token", text.ms, point.tpot_ms, old.tpot_ms, noise_share=noise)
     card(row, "Worst regret", text.share, point.worst_regret, old.worst_regret, relative=False)
     card(row, "Sizes", text.count, len(point.sizes), old.list_length)
     card(row, "Capture time", text.seconds, point.capture_s, old.capture_s)
@@ -67,10 +73,8 @@ def over_traffic(result: RecommendationModel) -> None:
     for name, sizes in result.lists.items():
         st.markdown(f"**{name.capitalize()} list, {text.count(len(sizes), 'sizes')}:** {text.short_sizes(sizes)}")
     for family, counts in result.histogram.items():
-        unit = unit_of(result.engine, family)
-        tuned, default = st.tabs(["Tuned list", "Engine default"])
-        with tuned:
-            result_histogram_chart(family, counts, list_for(family, result.lists), f"tuned-{family}", unit=unit)
-        with default:
-            lists = result.default.lists
-            result_histogram_chart(family, counts, list_for(family, lists), f"default-{family}", unit=unit)
+        label, place = open_tab(["Tuned list", "Engine default"], f"over_{family}")
+        lists, name = (result.lists, "tuned") if label == "Tuned list" else (result.default.lists, "default")
+        with place:
+            sizes = list_for(family, lists)
+            result_histogram_chart(family, counts, sizes, f"{name}-{family}", unit=unit_of(result.engine, family))

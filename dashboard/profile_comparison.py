@@ -52,6 +52,7 @@ def compare_with_others(own: ProfileModel, family: str, listed: Sequence[Profile
         "Compare with",
         list(others),
         wanted[:MOST_COMPARED],
+        key="against",
         format_func=lambda key: part_label(*others[key]),
         max_selections=MOST_COMPARED,
     )

@@ -1,4 +1,8 @@
-"""What pages share: the client, the state in the URL, and errors as one sentence."""
+"""What pages share: the client, the state in the URL, and errors as one sentence.
+
+A control whose value goes into the URL needs a key: without one Streamlit takes the new value for a new control, and
+loses every second change.
+"""
 
 from __future__ import annotations
 

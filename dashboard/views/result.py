@@ -55,7 +55,7 @@ def _picked() -> str | None:
         return None
     ids = list(done)
     index = ids.index(wanted) if wanted in done else 0
-    picked = st.selectbox("Result of", ids, index=index, format_func=lambda key: sweep_label(done[key]))
+    picked = st.selectbox("Result of", ids, index, lambda key: sweep_label(done[key]), key="recommendation")
     choose("recommendation", picked)
     return picked
 

@@ -36,7 +36,7 @@ def page() -> None:
             return
         ids = list(sweeps)
         index = ids.index(wanted) if wanted in sweeps else 0
-        picked = right.selectbox("Sweep", ids, index=index, format_func=lambda key: sweep_label(sweeps[key]))
+        picked = right.selectbox("Sweep", ids, index, lambda key: sweep_label(sweeps[key]), key="sweep")
         choose("sweep", picked)
         # A job that has ended does not change any more, so only a live one is asked again and again.
         live = sweeps[picked].state not in ENDED

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
+from services.capture.attention.kv_cache import CacheLayout
 from services.capture.buffers import Padding, Slot, StaticBuffers
 from services.capture.cutting import cut_at_attention
 from services.capture.strategies.base import Around, Piece
@@ -93,15 +94,7 @@ class DecodeStep:
         self.lm_head_in_graph, self.tokens_per_row = lm_head_in_graph, tokens_per_row
         config, device, dtype = decoder.config, decoder.device, decoder.dtype
         self.buffers = StaticBuffers(slots(config, tokens_per_row), rows, device)
-        self.attention = backend(
-            config,
-            rows=rows,
-            capacity=capacity,
-            dtype=dtype,
-            device=device,
-            tokens=tokens,
-            tokens_per_row=tokens_per_row,
-        )
+        self.attention = backend(config, CacheLayout(rows, capacity, dtype, device, tokens, tokens_per_row))
         self.attention.cache.randomise(seed)
         width = config.vocab_size if lm_head_in_graph else config.hidden_size
         self._output = torch.zeros((rows * tokens_per_row, width), dtype=dtype, device=device)  # shared by every size

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.attention.dense import DenseAttention
-from services.capture.attention.kv_cache import KvCache
+from services.capture.attention.kv_cache import CacheLayout, KvCache
 from services.capture.attention.prefill import PrefillAttention
 from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.readings import PrefillReading, SizeFailure, Timing
@@ -27,7 +27,7 @@ class PrefillBench:
     def __init__(self, decoder: Decoder, backend: type[DecodeAttention], *, longest: int, iterations: int) -> None:
         self.decoder, self.iterations = decoder, iterations
         self.flash = backend is not DenseAttention
-        self.cache = KvCache(decoder.config, rows=1, capacity=longest, dtype=decoder.dtype, device=decoder.device)
+        self.cache = KvCache(decoder.config, CacheLayout(1, longest, decoder.dtype, decoder.device))
         self.cache.randomise(0)
         self.clock = make_clock(decoder.device)
 

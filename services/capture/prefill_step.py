@@ -14,7 +14,7 @@ from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.attention.dense import DenseAttention
-from services.capture.attention.kv_cache import KvCache, rounded
+from services.capture.attention.kv_cache import CacheLayout, KvCache, rounded
 from services.capture.attention.prefill import PrefillAttention
 from services.capture.buffers import Padding, Slot, StaticBuffers
 from services.capture.cutting import cut_at_attention
@@ -53,7 +53,7 @@ class PrefillStep:
         self.decoder, self.rows = decoder, rows
         device, dtype = decoder.device, decoder.dtype
         self.buffers = StaticBuffers(slots(decoder.config), rows, device)
-        self.cache = KvCache(decoder.config, rows=1, capacity=rounded(rows), dtype=dtype, device=device)
+        self.cache = KvCache(decoder.config, CacheLayout(1, rounded(rows), dtype, device))
         self.cache.randomise(seed)
         self._attention = _RealTokens(self.cache, flash=backend is not DenseAttention)
         self._hidden = torch.zeros((rows, decoder.config.hidden_size), dtype=dtype, device=device)

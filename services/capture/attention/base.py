@@ -15,40 +15,24 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from services.capture.attention.kv_cache import PAGE_TOKENS, KvCache
+from services.capture.attention.kv_cache import PAGE_TOKENS, CacheLayout, KvCache
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
 
 class DecodeAttention(ABC):
-    """The new tokens of every row over a `KvCache`.
-
-    Args:
-        tokens_per_row: q, new tokens of each row.
-        rows: largest step size.
-        capacity: tokens per row, a multiple of 16.
-        tokens: size of a shared pool of pages; None gives every row its full capacity.
-    """
+    """The new tokens of every row over a `KvCache`."""
 
     name: ClassVar[str]
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        rows: int,
-        capacity: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        tokens: int | None = None,
-        tokens_per_row: int = 1,
-    ) -> None:
-        self.config, self.tokens_per_row = config, tokens_per_row
-        self.cache = KvCache(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=tokens)
-        self._row_start = torch.arange(rows + 1, dtype=torch.int32, device=device) * capacity
+    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
+        self.config, self.tokens_per_row = config, layout.new_tokens
+        self.cache = KvCache(config, layout)
+        rows = torch.arange(layout.rows + 1, dtype=torch.int32, device=layout.device)
+        self._row_start = rows * layout.capacity
         if self.cache.packed:
             self._row_start.zero_()
-        self._slots = self._row_start[:rows].long().repeat_interleave(tokens_per_row)
+        self._slots = self._row_start[: layout.rows].long().repeat_interleave(layout.new_tokens)
 
     @abstractmethod
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:

@@ -12,7 +12,7 @@ from services.capture.attention.base import DecodeAttention
 from services.capture.attention.dense import DenseAttention
 from services.capture.attention.flash import FlashAttention, flash_supported
 from services.capture.attention.flashinfer import FlashinferAttention, flashinfer_supported
-from services.capture.attention.kv_cache import rounded
+from services.capture.attention.kv_cache import CacheLayout, rounded
 from workloads.errors import Unavailable
 from workloads.models.config import ModelConfig
 
@@ -89,7 +89,7 @@ def _probe(
     lengths = torch.tensor(PROBE_LENGTHS, dtype=torch.int32) + (q - 1)
     rows, capacity = len(lengths), rounded(int(lengths.max()))
     pool = sum(rounded(int(length)) for length in lengths) if packed else None
-    attention = backend(config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens=pool, tokens_per_row=q)
+    attention = backend(config, CacheLayout(rows, capacity, dtype, device, pool, q))
     on_device = lengths.to(device)
     positions = (on_device.long()[:, None] - q + torch.arange(q, device=device)).flatten()
     generator = torch.Generator(device=device).manual_seed(2)

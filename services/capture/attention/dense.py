@@ -5,6 +5,7 @@ A padded row therefore costs as much as a real one. Where lengths matter for tim
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
+from services.capture.attention.kv_cache import CacheLayout
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
@@ -19,23 +21,12 @@ from workloads.models.config import ModelConfig
 class DenseAttention(DecodeAttention):
     name: ClassVar[str] = "torch-sdpa-dense"
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        rows: int,
-        capacity: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        tokens: int | None = None,
-        tokens_per_row: int = 1,
-    ) -> None:
+    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
         # The mask needs every row at a place of its own, so a pool is never shared here.
-        super().__init__(
-            config, rows=rows, capacity=capacity, dtype=dtype, device=device, tokens_per_row=tokens_per_row
-        )
-        self._mask = torch.zeros((rows * tokens_per_row, capacity), dtype=dtype, device=device)
-        self._token = torch.arange(capacity, device=device)
+        super().__init__(config, replace(layout, tokens=None))
+        shape = (layout.rows * layout.new_tokens, layout.capacity)
+        self._mask = torch.zeros(shape, dtype=layout.dtype, device=layout.device)
+        self._token = torch.arange(layout.capacity, device=layout.device)
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
         self.plan_slots(positions, lengths)

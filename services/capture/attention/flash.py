@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
+from services.capture.attention.kv_cache import CacheLayout
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
@@ -19,27 +20,10 @@ from workloads.models.config import ModelConfig
 class FlashAttention(DecodeAttention):
     name: ClassVar[str] = "torch-flash-varlen"
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        rows: int,
-        capacity: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        tokens: int | None = None,
-        tokens_per_row: int = 1,
-    ) -> None:
-        super().__init__(
-            config,
-            rows=rows,
-            capacity=capacity,
-            dtype=dtype,
-            device=device,
-            tokens=tokens,
-            tokens_per_row=tokens_per_row,
-        )
-        self._query_start = torch.arange(rows + 1, dtype=torch.int32, device=device) * tokens_per_row
+    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
+        super().__init__(config, layout)
+        rows = torch.arange(layout.rows + 1, dtype=torch.int32, device=layout.device)
+        self._query_start = rows * layout.new_tokens
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
         self.plan_slots(positions, lengths)

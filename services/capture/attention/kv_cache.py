@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -10,32 +12,47 @@ from workloads.models.config import ModelConfig
 PAGE_TOKENS = 16
 
 
-class KvCache:
-    """Keys and values of `rows` requests with room for `capacity` tokens each.
+@dataclass(frozen=True, slots=True)
+class CacheLayout:
+    """How large a cache is and where.
 
-    With `tokens` given the cache is a *packed* pool of so many: every step lays its rows' pages out anew, one row
-    behind the other, as a paged engine shares its memory. Otherwise token t of row i is always at i * capacity + t.
+    Attributes:
+        rows: largest step size.
+        capacity: tokens per row, a multiple of 16.
+        tokens: size of a shared pool of pages; None gives every row its full capacity.
+        new_tokens: what every row adds in a step: 1, or q where drafts are verified.
+    """
+
+    rows: int
+    capacity: int
+    dtype: torch.dtype
+    device: torch.device
+    tokens: int | None = None
+    new_tokens: int = 1
+
+    @property
+    def all_tokens(self) -> int:
+        """Tokens that the whole cache holds."""
+        most = self.rows * self.capacity
+        return most if self.tokens is None else min(rounded(self.tokens), most)
+
+
+class KvCache:
+    """Keys and values of the rows of a layout.
+
+    A layout with `tokens` makes a *packed* pool: every step lays its rows' pages out anew, one row behind the other,
+    as a paged engine shares its memory. Otherwise token t of row i is always at i * capacity + t.
 
     Attributes:
         keys, values: [layers, tokens, kv_heads, D].
     """
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        *,
-        rows: int,
-        capacity: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        tokens: int | None = None,
-    ) -> None:
-        self.rows, self.capacity = rows, capacity
-        self.packed = tokens is not None
-        self.tokens = rows * capacity if tokens is None else min(rounded(tokens), rows * capacity)
+    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
+        self.rows, self.capacity = layout.rows, layout.capacity
+        self.packed, self.tokens = layout.tokens is not None, layout.all_tokens
         shape = (config.layers, self.tokens, config.kv_heads, config.head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys = torch.zeros(shape, dtype=layout.dtype, device=layout.device)
+        self.values = torch.zeros(shape, dtype=layout.dtype, device=layout.device)
 
     def randomise(self, seed: int) -> None:
         """Fill with normal values, so that attention reads real numbers of every row."""

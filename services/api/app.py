@@ -10,6 +10,7 @@ from services.api.access import Access
 from services.api.context import Context
 from services.api.etags import ETags
 from services.api.guards import Guards
+from services.api.requests import Requests
 from services.api.routes import (
     book,
     coverage,
@@ -50,6 +51,7 @@ def create_app(settings: Settings, store: Store) -> FastAPI:
     app.add_middleware(ETags)  # the last one added is the first one asked
     app.add_middleware(Access, settings=settings, store=store)
     app.add_middleware(Guards, max_upload_bytes=settings.max_upload_bytes, answers=context.answers)
+    app.add_middleware(Requests)
     versioned = APIRouter(prefix=PREFIX, responses=problems.RESPONSES)
     tuning = (traces, shapes, profiles, models, measurements, sweeps, events, importances, recommendations, reports)
     for module in (*tuning, schedules, engines, coverage, load, kv, exports, workers, book):

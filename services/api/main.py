@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import uvicorn
 
 from db.store import Store
+from services import telemetry
 from services.api.app import create_app
 from services.logs import log_to_stderr
 from services.settings import Settings
+from workloads.errors import CaptuneError
 
 STREAM_GRACE_S = 3
 """Event streams have no end of their own: a stopping API cuts them after this; clients come back where they were."""
@@ -33,6 +36,16 @@ def run(settings: Settings) -> None:
         )
 
 
-if __name__ == "__main__":
+def main() -> int:
     log_to_stderr()
-    run(Settings.from_environment())
+    try:
+        telemetry.start("api")
+        run(Settings.from_environment())
+    except CaptuneError as error:
+        log.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

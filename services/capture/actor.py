@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 
 from services.capture.readings import Progress, StartReport, WorkerFailure, WorkerId
 from services.capture.replay_job import ReplayJob, ReplayReport
 from services.capture.spec import MeasureSpec
+from services.logs import FORMAT, log_to_stderr
 from workloads.errors import CaptuneError
+
+log = logging.getLogger("captune.worker")
 
 Event = Progress | StartReport | ReplayReport | WorkerFailure
 
@@ -48,8 +52,30 @@ def _ending_typed(session: Callable[[], Generator[Progress, None, StartReport | 
         yield WorkerFailure(kind_of(error), message, error=ours, trace=traceback.format_exc())
 
 
+def _logged(what: str, told: Iterator[Event]) -> Iterator[Event]:
+    """The events, with a log line at the begin, for every finished capture and at the end."""
+    log.info("%s begins", what)
+    for event in told:
+        if isinstance(event, WorkerFailure):
+            log.warning("%s failed (%s): %s", what, event.kind, event.message)
+        elif isinstance(event, Progress) and event.seconds is not None:
+            log.info("%s: size %s captured in %.3f s", what, event.size, event.seconds)
+        elif not isinstance(event, Progress):
+            log.info("%s is done", what)
+        yield event
+
+
 class CaptureActor:
     """Made into a Ray actor by the pool, with one GPU (or none, for a CPU profile). Used for one start, then killed."""
+
+    def __init__(self, fields: Mapping[str, str], log_format: str | None) -> None:
+        """Args:
+        fields: what the asking process says in its log lines; ours say it too, and which worker we are.
+        log_format: CAPTUNE_LOG_FORMAT there.
+        """
+        if log_format is not None:
+            os.environ[FORMAT] = log_format
+        log_to_stderr(**fields, worker=self.device().node_id[:12])
 
     def pid(self) -> int:
         return os.getpid()
@@ -64,8 +90,8 @@ class CaptureActor:
 
     def measure(self, spec: MeasureSpec, start: int) -> Iterator[Event]:
         """A streaming generator of `events`."""
-        yield from events(spec, start)
+        yield from _logged(f"start {start} of {spec.model}", events(spec, start))
 
     def replay(self, job: ReplayJob) -> Iterator[Event]:
         """A streaming generator of `replay_events`."""
-        yield from replay_events(job)
+        yield from _logged(f"replay on {job.spec.model}", replay_events(job))

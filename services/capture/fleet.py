@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from services import logs, telemetry
 from services.capture.actor import CaptureActor, Event
 from services.capture.inventory import DeviceReport, living_nodes, look
 from services.capture.placement import Place, Wish, find_place
@@ -74,7 +76,8 @@ class Fleet:
             return [part(on_progress) for part in parts]
         told: SimpleQueue[Progress] = SimpleQueue()
         with ThreadPoolExecutor(min(len(parts), self.place.slots), thread_name_prefix="worker") as pool:
-            futures = [pool.submit(part, told.put) for part in parts]
+            # Each in a copy of this thread's context: its log lines and spans belong to the same sweep.
+            futures = [pool.submit(copy_context().run, part, told.put) for part in parts]
             try:
                 _follow(futures, told, on_progress)
                 return [future.result() for future in futures]
@@ -89,10 +92,13 @@ class Fleet:
         pid: int | None = None
         here: WorkerId | None = None
         again = False
+        traced = telemetry.begin("capture", {f"captune.{name}": value for name, value in logs.fields().items()})
         try:
             pid, here = ray.get([actor.pid.remote(), actor.device.remote()])
             with self._lock:
                 self._actors[actor] = here.node_id
+            if traced is not None:
+                traced.set_attributes({"captune.node": here.node_id, "captune.start": start[0] if start else 0})
             for reference in method.options(num_returns="streaming").remote(job, *start):
                 event = ray.get(reference)
                 yield replace(event, worker=here) if isinstance(event, Progress) else event
@@ -104,6 +110,8 @@ class Fleet:
                 reason = str(error).strip().splitlines()[0]
                 yield WorkerFailure("worker_died", f"the worker process was lost ({reason})")
         finally:
+            if traced is not None:
+                traced.end()
             with self._lock:
                 self._actors.pop(actor, None)
             ray.kill(actor, no_restart=True)
@@ -116,7 +124,9 @@ class Fleet:
             if self._stopped.is_set():
                 raise _Stopped("the job was ended")
             taken = frozenset(node for node in self._actors.values() if node is not None)
-            actor = self._ray.remote(**self.place.options(taken))(CaptureActor).remote()
+            actor = self._ray.remote(**self.place.options(taken))(CaptureActor).remote(
+                logs.fields(), os.environ.get(logs.FORMAT)
+            )
             # A CPU worker goes where it is told; remember that now, before the next one asks.
             self._actors[actor] = None if self.place.cuda else self.place.host(taken)
             return actor

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from types import FrameType
 
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -22,9 +21,11 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from db.queue import LeaseLost
 from db.records import Claim
 from db.store import Store
+from services import telemetry
 from services.logs import log_to_stderr
 from services.settings import Settings
 from services.sweeps.job import run_sweep
+from services.telemetry import span
 from workloads.errors import CaptuneError, Unavailable
 
 GIVEN_BACK = 75
@@ -69,7 +70,7 @@ class Heart:
                 self.stop.set()
                 return
             except (OperationalError, InterfaceError):
-                log.warning("sweep %s: the database does not answer; trying again", self._claim.sweep_id)
+                log.warning("the database does not answer; trying again")
 
 
 def run_child(store: Store, claim: Claim, lease_s: float, parent: int) -> int:
@@ -83,7 +84,8 @@ def run_child(store: Store, claim: Claim, lease_s: float, parent: int) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the runner, which decides
     heart.start()
     try:
-        run_sweep(store, claim, heart.stop.is_set, lambda error: _give_up(store, claim, error))
+        with span("sweep", {"captune.sweep": claim.sweep_id, "captune.claim": claim.fence}):
+            run_sweep(store, claim, heart.stop.is_set, lambda error: _give_up(store, claim, error))
     except LeaseLost:
         store.queue.release(claim)  # only has an effect when we were told to stop and the sweep is still ours
         return GIVEN_BACK
@@ -94,7 +96,7 @@ def run_child(store: Store, claim: Claim, lease_s: float, parent: int) -> int:
     except (OperationalError, InterfaceError):
         raise  # nothing can be written now; the runner gives the sweep back, or the lease runs out
     except Exception as error:  # the job ends here: whatever it was becomes a stored, typed result
-        traceback.print_exc()
+        log.exception("unexpected")
         return _ended(store, claim, CaptuneError(f"unexpected {type(error).__name__}: {error}"), heart)
     finally:
         heart.end()
@@ -106,7 +108,7 @@ def run_child(store: Store, claim: Claim, lease_s: float, parent: int) -> int:
 
 def _unavailable(store: Store, claim: Claim, error: Unavailable) -> int:
     """What the sweep needs is not there now; it waits in the queue for another try."""
-    log.warning("sweep %s: %s; given back to the queue", claim.sweep_id, error)
+    log.warning("%s; given back to the queue", error)
     store.queue.release(claim, failed=True, retry_after_s=RETRY_AFTER_S, reason=str(error))
     return GIVEN_BACK
 
@@ -126,7 +128,7 @@ def _ended(store: Store, claim: Claim, error: CaptuneError, heart: Heart) -> int
     try:
         store.queue.fail(claim, error)
     except LeaseLost:
-        log.info("sweep %s was lost before it failed: %s", claim.sweep_id, error)
+        log.info("lost before it failed: %s", error)
     return 0
 
 
@@ -134,6 +136,7 @@ def main() -> int:
     settings = Settings.from_environment()
     claim = Claim(sys.argv[1], int(sys.argv[2]))
     log_to_stderr(sweep=claim.sweep_id)
+    telemetry.start("sweep")
     with Store(settings.database_url, settings.data_dir) as store:
         return run_child(store, claim, settings.lease_s, parent=int(sys.argv[3]))
 

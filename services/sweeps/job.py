@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from optuna.exceptions import StorageInternalError
+
 from db.records import Claim, StoredSweep
 from db.store import Store
+from services import telemetry
 from services.catalog import find_profile
 from services.contract.budget import BudgetModel
 from services.contract.recommendation import RecommendationModel
@@ -14,13 +19,35 @@ from services.contract.serving import ServingOptionsModel
 from services.contract.sweep import MEASURE
 from services.contract.trial import TrialModel
 from services.contract.worker_wish import WorkerWish
+from services.logs import logged
 from services.sweeps.head import GiveUp
 from services.sweeps.measuring import measure_for_sweep
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine as find_engine
 from tuner.recommend import recommend
 from tuner.recommendation import Objective, Trial, TuneRequest
-from workloads.errors import NotFound
+from workloads.errors import NotFound, Unavailable
+
+log = logging.getLogger("captune.sweep")
+
+
+class TrialClock:
+    """A span a trial, from the end of the one before: trials are told when they are over."""
+
+    def __init__(self, sweep_id: str) -> None:
+        self._sweep_id = sweep_id
+        self._at_ns = time.time_ns()
+
+    def trial(self, trial: Trial) -> None:
+        about: dict[str, str | int | None] = {
+            "captune.sweep": self._sweep_id,
+            "captune.trial": trial.number,
+            "captune.state": trial.state,
+        }
+        traced = telemetry.begin("trial", about, self._at_ns)
+        if traced is not None:
+            traced.end()
+        self._at_ns = time.time_ns()
 
 
 def run_sweep(
@@ -41,6 +68,7 @@ def run_sweep(
 
     Raises:
         LeaseLost: the sweep is no longer ours.
+        Unavailable: the database or Ray went away meanwhile.
         CaptuneError: why there is no recommendation.
     """
     sweep = store.sweeps.get(claim.sweep_id)
@@ -54,13 +82,17 @@ def run_sweep(
     store.queue.progress(claim, "tuning")
 
     reported: set[int] = set()
+    clock = TrialClock(sweep.id)
 
     def on_trial(trial: Trial) -> None:
         if trial.number in reported:
             return
         reported.add(trial.number)
         document = TrialModel.from_domain(trial).model_dump(mode="json")
-        store.queue.record_trial(claim, trial.number, trial.state, document)
+        with logged(trial=trial.number):
+            new = store.queue.record_trial(claim, trial.number, trial.state, document)
+            log.info("trial %s" if new else "trial %s; it was recorded before", trial.state)
+        clock.trial(trial)
 
     storage = store.optuna_storage()
     try:
@@ -71,6 +103,8 @@ def run_sweep(
             on_trial=on_trial,
             should_stop=should_stop,
         )
+    except StorageInternalError as error:
+        raise Unavailable(f"the database does not answer in the middle of the study: {error.__cause__}") from error
     finally:
         storage.engine.dispose()
     if should_stop():

@@ -26,12 +26,13 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from db.queue import LeaseLost
 from db.records import Claim
 from db.store import Store
-from services.logs import log_to_stderr
+from services import telemetry
+from services.logs import log_to_stderr, logged
 from services.settings import Settings
 from services.sweeps.asking import scheduled_sweep
 from services.sweeps.child import GIVEN_BACK
 from services.sweeps.cron import next_time
-from workloads.errors import Unavailable
+from workloads.errors import CaptuneError, Unavailable
 
 POLL_S = 0.5
 GRACE_S = 5.0
@@ -141,7 +142,8 @@ class Runner:
             return False
         if claim is None:
             return False
-        log.info("sweep %s started (claim %d)", claim.sweep_id, claim.fence)
+        with logged(sweep=claim.sweep_id):
+            log.info("started (claim %d)", claim.fence)
         at = time.monotonic()
         self.children.append(Child(claim, self._start(claim), at, at))
         return True
@@ -170,7 +172,8 @@ class Runner:
             self._hurry(child)
             return True
         if code not in (0, GIVEN_BACK):
-            log.warning("sweep %s: its process ended with %d", child.claim.sweep_id, code)
+            with logged(sweep=child.claim.sweep_id):
+                log.warning("its process ended with %d", code)
             self._give_back(child.claim, failed=True)
         return False
 
@@ -195,7 +198,8 @@ class Runner:
         try:
             self._store.queue.release(claim, failed=failed)
         except (OperationalError, InterfaceError):
-            log.warning("sweep %s: cannot be given back now; its lease will run out", claim.sweep_id)
+            with logged(sweep=claim.sweep_id):
+                log.warning("cannot be given back now; its lease will run out")
 
 
 def _touch_alive_file() -> None:
@@ -226,6 +230,16 @@ def _patiently_opened(settings: Settings) -> Store:
             time.sleep(2.0)
 
 
-if __name__ == "__main__":
+def main() -> int:
     log_to_stderr()
-    run(Settings.from_environment())
+    try:
+        telemetry.start("runner")  # its sweeps' processes send the spans; whether they can is known now
+        run(Settings.from_environment())
+    except CaptuneError as error:
+        log.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,8 +59,8 @@ test-compose: $(VENV)/.all  ## every service of docker-compose.yml as a process,
 test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine; a node and the head are killed
 	$(BIN)/pytest tests/cluster -m slow
 
-reliability: $(VENV)/.all  ## kills and crowds (about six minutes); writes docs/reliability.md
-	$(BIN)/python tests/reliability/run.py --kills 100 --clients 200 --seconds 120
+reliability: $(VENV)/.all  ## kills, a crowd, and outages (about ten minutes); writes docs/reliability.md
+	$(BIN)/python -m tests.reliability.run --kills 100 --clients 200 --seconds 120 --outage 30
 
 lint: $(VENV)/.all  ## style, types, import directions
 	$(BIN)/ruff check .

@@ -74,7 +74,7 @@ class Store:
             with self._transactions.read() as session:
                 session.execute(text("SELECT 1"))
         except (OperationalError, InterfaceError) as error:
-            raise Unavailable(f"the database does not answer: {error.orig}") from None
+            raise Unavailable(f"the database does not answer: {' '.join(str(error.orig).split())}") from None
 
     def optuna_storage(self) -> RDBStorage:
         """Optuna's own storage in the same database. The caller disposes of its engine (`storage.engine.dispose()`)."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.sync_api import Page, TimeoutError, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 SWEEP_TIMEOUT_MS = 90_000
 
@@ -104,6 +104,18 @@ def download(page: Page, name: str | re.Pattern[str], folder: Path) -> str:
     path = folder / caught.value.suggested_filename
     caught.value.save_as(path)
     return path.read_text()
+
+
+def drag_sideways(page: Page, thumb: Locator, by_px: int) -> None:
+    """Take the thumb of a slider and let it go elsewhere."""
+    thumb.scroll_into_view_if_needed()
+    box = thumb.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + by_px, y, steps=5)
+    page.mouse.up()
 
 
 def shot(page: Page, path: Path) -> None:

@@ -14,9 +14,11 @@ from tests.e2e.actions import (
     SWEEP_TIMEOUT_MS,
     choose,
     download,
+    drag_sideways,
     fill,
     hand_in,
     open_page,
+    run_again,
     stored_result,
     stored_traces,
 )
@@ -65,11 +67,16 @@ def test_a_trace_becomes_a_tuned_configuration(stack, page: Page, recording: Pat
     assert all(str(size) in configuration for size in sizes)
     assert len(sizes) <= len(stored["default"]["lists"]["capture"]) // 2
 
-    # Another length of the exact front, by the arrow keys.
+    # Another length of the exact front: by the arrow keys, and by dragging.
     slider = page.get_by_role("slider", name="At most so many sizes")
     slider.focus()
-    page.keyboard.press("ArrowRight")
+    with run_again(page):
+        page.keyboard.press("ArrowRight")
     expect(page).to_have_url(re.compile(rf"[?&]k={len(sizes) + 1}\b"))
+    with run_again(page):
+        drag_sideways(page, slider, 300)
+    expect(page).not_to_have_url(re.compile(rf"[?&]k={len(sizes) + 1}\b"))
+    expect(page).to_have_url(re.compile(r"[?&]k=\d+\b"))
 
     # A link carries the whole state: another visitor sees the same result.
     visitor = page.context.new_page()

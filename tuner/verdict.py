@@ -26,6 +26,8 @@ class Thresholds:
     Attributes:
         margin_share: a step or token time up to this much above the default's is non-inferior; the objective itself
             has no margin on the held-out part.
+        p99_share: the 99th percentile step may lie this much above the default's; a few rare sizes decide it, and the
+            regret bound limits every one of them. A rise beyond noise is said in any case.
         fallback_share: more steps without a graph than the default plus this is worse.
         noise_sigmas: a time gain counts from this many standard deviations of the measured sizes on.
         least_noise_share: and from this share on, however quiet the profile claims to be.
@@ -35,6 +37,7 @@ class Thresholds:
     """
 
     margin_share: float = 0.005
+    p99_share: float = 0.05
     fallback_share: float = 1e-4
     noise_sigmas: float = 2.0
     least_noise_share: float = 0.005
@@ -91,7 +94,7 @@ def decide(case: Judged, thresholds: Thresholds | None = None) -> tuple[Verdict,
     if not gains:
         return "keep_default", (_no_gain(case), *_rehearsal(case))
     unconfirmed = "This is computed from a profile; measure it in the engine before relying on it."
-    return "try", (*gains, *_rehearsal(case), unconfirmed)
+    return "try", (*gains, *_price(case), *_rehearsal(case), unconfirmed)
 
 
 def _too_thin(case: Judged, thresholds: Thresholds) -> tuple[str, ...]:
@@ -128,6 +131,9 @@ def _worse(case: Judged, thresholds: Thresholds) -> tuple[str, ...]:
             strict = tuned is case.holdout.tuned and objective == case.objective
             if new is None or old is None or new > old * (1 + (TIE if strict else thresholds.margin_share)):
                 reasons.append(f"On the {where} the {what} is {_ms(new)} against the default's {_ms(old)}.")
+        new, old = tuned.p99_step_ms, default.p99_step_ms
+        if new is not None and old is not None and new > old * (1 + thresholds.p99_share):
+            reasons.append(f"On the {where} the 99th percentile step is {_ms(new)} against the default's {_ms(old)}.")
         if tuned.fallback_rate > default.fallback_rate + thresholds.fallback_share:
             reasons.append(
                 f"On the {where} {tuned.fallback_rate:.2%} of steps run without a graph, {default.fallback_rate:.2%} "
@@ -193,6 +199,18 @@ def _no_gain(case: Judged) -> str:
     return (
         f"No gain: {case.tuned.graphs} graphs against {case.default.graphs}, mean step {_ms(case.tuned.mean_step_ms)} "
         f"against {_ms(case.default.mean_step_ms)}; a difference below {case.noise_share:.1%} is noise."
+    )
+
+
+def _price(case: Judged) -> tuple[str, ...]:
+    """What the rarest steps pay, where that is more than noise."""
+    assert case.holdout is not None
+    new, old = case.holdout.tuned.p99_step_ms, case.holdout.default.p99_step_ms
+    if new is None or old is None or new <= old * (1 + case.noise_share):
+        return ()
+    return (
+        f"Its price: on the held-out part the 99th percentile step rises from {_ms(old)} to {_ms(new)} "
+        f"({new / old - 1:.1%}).",
     )
 
 

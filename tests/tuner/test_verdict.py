@@ -59,6 +59,7 @@ def test_a_faster_step_alone_is_worth_a_try_beyond_the_noise_only() -> None:
     [
         ({"mean_step_ms": 10.06}, "held-out part the mean step is 10.060 ms against the default's 10.000 ms"),
         ({"tpot_ms": 12.2}, "held-out part the time per token is 12.200 ms"),
+        ({"p99_step_ms": 19.0}, "held-out part the 99th percentile step is 19.000 ms against the default's 18.000 ms"),
         ({"fallback_rate": 0.001, "hit_rate": 0.999}, "0.10% of steps run without a graph, 0.00% with the default"),
     ],
 )
@@ -133,3 +134,11 @@ def test_lists_that_moved_are_compared_on_what_they_serve() -> None:
     moved = case(faster, holdout=holdout, default_report=before, closed_loop_report=after, moved=True)
     verdict, reasons = decide(moved)
     assert verdict == "try" and reasons[0] == "Simulated, goodput (requests/s) rises from 4 to 5."
+
+
+def test_a_slower_tail_within_the_margin_is_said_as_the_price() -> None:
+    holdout = Holdout(0.3, TUNED.lists, replace(TUNED, p99_step_ms=18.5), DEFAULT)
+    verdict, reasons = decide(case(holdout=holdout))
+    assert verdict == "try"
+    assert any("the 99th percentile step rises from 18.000 ms to 18.500 ms (2.8%)" in reason for reason in reasons)
+    assert not any("price" in reason for reason in decide(case(holdout=holdout, noise_share=0.03))[1])

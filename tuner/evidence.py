@@ -19,6 +19,7 @@ from tuner.engines.base import Lists
 from tuner.front import Front
 from tuner.recommendation import Trial, TuneRequest
 from tuner.service import service_of
+from tuner.study import exact_bound_ms
 from tuner.traffic import Observed, limits_of
 from tuner.verdict import Judged, Thresholds
 from workloads.traces.records import RequestTrace
@@ -64,12 +65,7 @@ def collect(found: Grounds) -> dict[str, Any]:
             "regret": request.budget.regret if request.budget.regret < float("inf") else None,
             "best_study_ms": _best_ms(found.trials),
         },
-        "study": {
-            "seed": request.seed,
-            "trials": len(found.trials),
-            "infeasible": sum(trial.state == "infeasible" for trial in found.trials),
-            "failed": sum(trial.state == "failed" for trial in found.trials),
-        },
+        "study": _study(found),
         "choice": {
             "rolling_holdouts": list(chosen.rolling),
             "rolling_holdouts_guarded": list(chosen.guarded),
@@ -120,8 +116,39 @@ def _serving(found: Grounds) -> dict[str, Any]:
 
 
 def _best_ms(trials: Sequence[Trial]) -> float | None:
-    values = [next(iter(trial.values.values())) for trial in trials if trial.state == "complete"]
-    return min(values, default=None)
+    best = _best(trials)
+    return None if best is None or best["figure"] not in ("mean_step_ms", "tpot_ms") else best["value"]
+
+
+def _best(trials: Sequence[Trial]) -> dict[str, Any] | None:
+    """The trial with the least first objective among those that meet every constraint."""
+    complete = [trial for trial in trials if trial.state == "complete"]
+    if not complete:
+        return None
+    trial = min(complete, key=lambda trial: next(iter(trial.values.values())))
+    figure, value = next(iter(trial.values.items()))
+    return {
+        "trial": trial.number,
+        "source": trial.source,
+        "figure": figure,
+        "value": value,
+        "lists": {name: list(sizes) for name, sizes in trial.lists.items()},
+        "params": dict(trial.params),
+    }
+
+
+def _study(found: Grounds) -> dict[str, Any]:
+    request = found.request
+    return {
+        "seed": request.seed,
+        "sampler": request.sampler,
+        "search": {name: list(values) for name, values in request.search.items()},
+        "trials": len(found.trials),
+        "infeasible": sum(trial.state == "infeasible" for trial in found.trials),
+        "failed": sum(trial.state == "failed" for trial in found.trials),
+        "best": _best(found.trials),
+        "exact_bound": exact_bound_ms(found.case, request.traffic, found.observed),
+    }
 
 
 def _profile(profile: CostProfile) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tuner.kv_facts import kv_facts
 from tuner.recommendation import Recommendation, TuneRequest
 from tuner.service import KvChange
 from tuner.study import OnTrial, run_study
+from tuner.study_space import Searched
 from tuner.verdict import Thresholds
 from workloads.errors import BadUsage
 from workloads.traces.records import RequestTrace
@@ -30,6 +31,7 @@ def recommend(
     *,
     storage: BaseStorage | None = None,
     study_name: str | None = None,
+    alone: bool = True,
     on_trial: OnTrial | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Recommendation:
@@ -38,6 +40,7 @@ def recommend(
     Args:
         storage: Optuna's; a study found there under the name is resumed. None keeps the study in memory.
         study_name: None derives one from the request, so that only an equal request resumes it.
+        alone: see `tuner.study.run_study`.
         on_trial: called after every trial, in order.
         should_stop: asked before every trial; the answer then rests on the trials made so far.
 
@@ -58,8 +61,11 @@ def recommend(
         observed,
         trials=request.trials,
         seed=request.seed,
+        sampler=request.sampler,
+        searched=Searched(request.raw_options, request.search),
         storage=storage,
         study_name=study_name or f"captune-{_fingerprint(request)}",
+        alone=alone,
         on_trial=on_trial,
         should_stop=should_stop,
     )
@@ -120,5 +126,7 @@ def _fingerprint(request: TuneRequest) -> str:
         "budget": asdict(request.budget),
         "objective": request.objective,
         "seed": request.seed,
+        "sampler": request.sampler,
+        "search": {name: list(values) for name, values in request.search.items()},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

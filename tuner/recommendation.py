@@ -9,6 +9,7 @@ from typing import Any, Literal
 from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import Engine, Lists
+from tuner.samplers import SamplerName
 from workloads.errors import BadUsage
 from workloads.serving.goodput import Slo
 from workloads.serving.limits import PolicyName
@@ -141,6 +142,8 @@ class TuneRequest:
         trials: Optuna trials, the default included.
         holdout_share: last part of the trace, in time, kept out of a rehearsal fit that the verdict rests on.
         seed: of the sampler; trial n is seeded by (seed, n).
+        sampler: Optuna's, for the study.
+        search: engine options that the study varies beside the list, each with its values.
     """
 
     traffic: Traffic
@@ -155,6 +158,8 @@ class TuneRequest:
     trials: int = 24
     holdout_share: float = 0.3
     seed: int = 0
+    sampler: SamplerName = "tpe"
+    search: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,50 +1,44 @@
 """The Optuna study: trials around the exact solver, evaluated where the recurrence cannot see (the closed loop).
 
-Every trial's parameters (length, weight per token, price per graph) are decoded by the exact solver, so each trial is
-a good list. Trial 0 is the engine's default. The sampler of trial n is seeded by (seed, n) and asked for one trial at
-a time, so that a study that was killed and resumed on the same storage gives the trials of an undisturbed one.
+Trial 0 is the engine's default, ladders by rule of thumb and the solver's lists at some lengths follow, the rest is
+sampled (`tuner.study_space`). The sampler of trial n is seeded by (seed, n) and asked for one trial at a time, so that
+a study that was killed and resumed on the same storage gives the trials of an undisturbed one.
+
+Every trial takes a slot, its number here, and writes it into the storage before it is evaluated, so that several
+processes can work on one study.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+import random
+import time
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.storages import BaseStorage
-from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
 
 from tuner.case import Case
-from tuner.engines.base import Lists
-from tuner.exact import solve
-from tuner.front import length_bound, problem_of
-from tuner.recommendation import Scorecard, Trial
-from tuner.recommendation import TrialState as Outcome
+from tuner.front import best_front
+from tuner.recommendation import Trial
+from tuner.samplers import Fixed, SamplerName, sampler_of
+from tuner.study_space import Searched, Space
+from tuner.study_trial import Evaluator
 from tuner.traffic import Observed
-from workloads.errors import CaptuneError, Infeasible
-from workloads.traces.records import RequestTrace, Traffic
+from workloads.errors import Infeasible
+from workloads.traces.records import StepTrace, Traffic
 
-KNEES = (4, 8, 16, 24)
-"""Lengths tried first: measured curves have few levels, and the front is flat after them."""
-LEAST_PRICE_MS, MOST_PRICE_MS = 1e-4, 0.1
-"""Range of the price of one more graph, in mean step milliseconds."""
+STALE_S = 600.0
+"""A trial that is open for so long was left by a process that died; one takes seconds."""
+MOST_WAIT_S = 0.05
+"""Before a slot is tried again that another process wanted too."""
 
 OnTrial = Callable[[Trial], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A list to evaluate and where it comes from; `broken` says why it was decoded without the constraints."""
-
-    source: str
-    params: dict[str, Any]
-    lists: Lists
-    broken: str | None = None
 
 
 def run_study(
@@ -54,8 +48,11 @@ def run_study(
     *,
     trials: int,
     seed: int = 0,
+    sampler: SamplerName = "tpe",
+    searched: Searched | None = None,
     storage: BaseStorage | None = None,
     study_name: str = "captune",
+    alone: bool = True,
     on_trial: OnTrial | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> tuple[Trial, ...]:
@@ -63,204 +60,145 @@ def run_study(
 
     Args:
         before: the traffic under the engine's default lists, which the solver decodes against.
+        searched: engine options that vary beside the list.
         storage: where Optuna keeps the study; None keeps it in memory.
-        on_trial: called for every trial in order, also for those found in the storage.
+        alone: no other process works on this study now, so a trial that is still open was left by a killed one and is
+            made again. False leaves open trials to whoever opened them, for `STALE_S`.
+        on_trial: called for every trial, in order; also for those found in the storage.
         should_stop: asked before every new trial.
 
     Returns:
-        All trials, 0 being the engine's default. Infeasible ones carry their reason.
+        All finished trials, 0 being the engine's default. Infeasible ones carry their reason.
+
+    Raises:
+        BadUsage, MissingExtra: the sampler is unknown, or lacks what it needs.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    runner = _Runner(case, traffic, before, seed)
-    study = optuna.create_study(
-        storage=storage, study_name=study_name, directions=["minimize", "minimize"], load_if_exists=True
-    )
-    done: list[Trial] = []
-    for known in _finished(study):
-        done.append(runner.recall(known, len(done)))
+    sampler_of(sampler, seed)
+    runner = _Runner(Space(case, traffic, before, searched), traffic, seed, sampler)
+    study = _study_of(storage, study_name, len(runner.evaluator.objectives))
+    _close_left_open(study, 0.0 if alone else STALE_S)
+    done: dict[int, Trial] = {}
+
+    def report(trial: Trial) -> None:
+        done[trial.number] = trial
         if on_trial:
-            on_trial(done[-1])
-    while len(done) < trials and not (should_stop and should_stop()):
-        done.append(runner.run(study, len(done)))
-        if on_trial:
-            on_trial(done[-1])
-    return tuple(done)
+            on_trial(trial)
+
+    while slots := [slot for slot in range(trials) if slot not in done and not _open(study, slot)]:
+        for slot in slots:
+            if should_stop and should_stop():
+                return tuple(done[slot] for slot in sorted(done))
+            held = _holder(study, slot)
+            if held is None:
+                made = runner.run(study, slot)
+                if made is not None:
+                    report(made)
+            elif held.state.is_finished():
+                report(runner.recall(held, slot))
+    return tuple(done[slot] for slot in sorted(done))
 
 
-def _finished(study: Study) -> Iterable[FrozenTrial]:
-    """Trials that ended, in order. One that a killed run left open is closed and tried again under its number."""
-    for trial in study.get_trials(deepcopy=False):
-        if trial.state == TrialState.RUNNING:
-            study.tell(trial.number, state=TrialState.FAIL)
-        if trial.state == TrialState.COMPLETE or trial.user_attrs.get("state") == "failed":
-            yield trial
+def exact_bound_ms(case: Case, traffic: Traffic, before: Observed) -> float | None:
+    """The least mean step (or token) time of any list within the constraints, where the recurrence is exact.
 
-
-class _Runner:
-    def __init__(self, case: Case, traffic: Traffic, before: Observed, seed: int) -> None:
-        self.case, self.traffic, self.before, self.seed = case, traffic, before, seed
-        self.cards: dict[tuple[int, ...], Scorecard] = {}
-        cost = case.profile.family(before.decode_family)
-        self.problem = problem_of(
+    None where it is not: requests answer to the list, and so does their histogram.
+    """
+    if not isinstance(traffic, StepTrace):
+        return None
+    try:
+        front = best_front(
             before.decode,
-            cost,
+            case.profile,
+            before.decode_family,
             budget=case.budget,
-            objective="step",
+            objective=case.objective,
             allowed=case.allowed,
             rule=case.rule,
             reachable=before.reachable,
             wide=case.wide(before.reachable),
-            read=case.confidence.read,
+            others=case.others(before),
         )
-        self.longest = min(length_bound(case.budget, case.allowed), len(self.problem.candidates))
-        capture = "capture_s" if bool(np.isfinite(cost.capture_s).all()) else "list_length"
-        self.objectives = ["mean_step_ms" if case.objective == "step" else "tpot_ms", capture]
-        self.space: dict[str, BaseDistribution] = {
-            "list_length": IntDistribution(1, self.longest),
-            "token_weight": FloatDistribution(0.0, 1.0),
-            "price_ms": FloatDistribution(LEAST_PRICE_MS, MOST_PRICE_MS, log=True),
-        }
-        self.first = self._first_plans()
+    except Infeasible:
+        return None
+    return min(point.mean_step_ms if case.objective == "step" else point.tpot_ms for point in front.points)
 
-    def run(self, study: Study, number: int) -> Trial:
-        """Evaluate trial `number` and tell Optuna: fixed ones in one write, sampled ones by ask and tell."""
-        if number < len(self.first):
-            plan = self.first[number]
-            trial, constraints = self._evaluate(plan, number)
-            study.add_trial(self._frozen(trial, plan, constraints))
-            return trial
-        state = np.random.SeedSequence([self.seed, number]).generate_state(1)
-        study.sampler = optuna.samplers.TPESampler(seed=int(state[0]))
-        asked = study.ask(self.space)
-        plan = self._decode("study", dict(asked.params))
-        trial, constraints = self._evaluate(plan, number)
-        for key, value in _attributes(trial, plan).items():
-            asked.set_user_attr(key, value)
-        if trial.state == "failed":
+
+def _study_of(storage: BaseStorage | None, name: str, objectives: int) -> Study:
+    directions = [StudyDirection.MINIMIZE] * objectives
+    study = optuna.create_study(storage=storage, study_name=name, directions=directions, load_if_exists=True)
+    if len(study.directions) == objectives:
+        return study
+    # A study of an earlier version with other objectives: its trials cannot be told apart from ours, so begin anew.
+    fresh = f"{name}-{objectives}"
+    return optuna.create_study(storage=storage, study_name=fresh, directions=directions, load_if_exists=True)
+
+
+def _close_left_open(study: Study, older_than_s: float) -> None:
+    now = datetime.now()
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        begun = trial.datetime_start
+        if begun is None or (now - begun).total_seconds() >= older_than_s:
+            study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _claims(study: Study, slot: int) -> list[FrozenTrial]:
+    """Trials that hold a slot, or want to; one that failed without a word was abandoned and holds none."""
+    return [
+        trial
+        for trial in study.get_trials(deepcopy=False)
+        if trial.user_attrs.get("slot") == slot
+        and not (trial.state == TrialState.FAIL and "state" not in trial.user_attrs)
+    ]
+
+
+def _holder(study: Study, slot: int) -> FrozenTrial | None:
+    """The trial of a slot: the finished one, else one that is open."""
+    claims = _claims(study, slot)
+    return next((trial for trial in claims if trial.state.is_finished()), claims[0] if claims else None)
+
+
+def _open(study: Study, slot: int) -> bool:
+    held = _holder(study, slot)
+    return held is not None and not held.state.is_finished()
+
+
+class _Runner:
+    def __init__(self, space: Space, traffic: Traffic, seed: int, sampler: SamplerName) -> None:
+        self.space, self.seed, self.sampler = space, seed, sampler
+        self.evaluator = Evaluator(space, traffic)
+        self.first = space.first_plans()
+
+    def run(self, study: Study, slot: int) -> Trial | None:
+        """Evaluate a slot and tell Optuna; None where another process holds it."""
+        fixed = self.first[slot] if slot < len(self.first) else None
+        seed = int(np.random.SeedSequence([self.seed, slot]).generate_state(1)[0])
+        study.sampler = sampler_of(self.sampler, seed) if fixed is None else Fixed(fixed.params)
+        asked = study.ask(self.space.distributions)
+        asked.set_user_attr("slot", slot)
+        # Every process writes before it reads, so of two that want a slot at least one sees the other, and gives way.
+        if any(claim.number != asked.number for claim in _claims(study, slot)):
             study.tell(asked, state=TrialState.FAIL)
-            return trial
-        for name, excess in constraints.items():
+            time.sleep(random.uniform(0.0, MOST_WAIT_S))
+            return None
+        tried = self.evaluator.try_plan(fixed or self.space.decode(dict(asked.params)), slot)
+        for key, value in _attributes(tried.trial).items():
+            asked.set_user_attr(key, value)
+        if tried.trial.state == "failed":
+            study.tell(asked, state=TrialState.FAIL)
+            return tried.trial
+        for name, excess in tried.excess.items():
             asked.set_constraint(name, excess)
-        study.tell(asked, list(trial.values.values()))
-        return trial
+        study.tell(asked, list(tried.trial.values.values()))
+        return tried.trial
 
-    def recall(self, frozen: FrozenTrial, number: int) -> Trial:
-        """A trial from the storage, its list scored again (equal inputs give equal scores)."""
-        attributes = frozen.user_attrs
-        sizes = tuple(json.loads(attributes["sizes"]))
-        plan = _Plan(attributes["source"], dict(frozen.params), self.case.lists_of(sizes), attributes.get("broken"))
-        return self._evaluate(plan, number)[0]
-
-    def _first_plans(self) -> list[_Plan]:
-        default = self.case.default_lists()
-        plans = [_Plan("default", {}, default)]
-        top = self.case.allowed.largest
-        multiple = self.case.allowed.multiple_of
-        doubling = {multiple << n for n in range(top.bit_length()) if multiple << n <= top} | {
-            top // multiple * multiple
-        }
-        plans.append(_Plan("powers_of_two", {}, self.case.lists_of(tuple(sorted(doubling)))))
-        half = len(self.case.sizes_of(default)) // 2
-        for length in sorted({min(k, self.longest) for k in (*KNEES, half) if k}):
-            params = {
-                "list_length": length,
-                "token_weight": float(self.case.objective == "token"),
-                "price_ms": LEAST_PRICE_MS,
-            }
-            plans.append(self._decode("study", params))
-        return plans
-
-    def _decode(self, source: str, params: dict[str, Any]) -> _Plan:
-        """The exact solver's list for these parameters; without the constraints where no such list keeps them."""
-        histogram = self.before.decode
-        weights = histogram.steps * histogram.sizes.astype(np.float64) ** params["token_weight"]
-        price_ms = np.full(len(self.problem.candidates), params["price_ms"])
-        problem = replace(self.problem, weights=weights, price_ms=price_ms)
-        try:
-            front = solve(problem, params["list_length"]).front
-            return _Plan(source, params, self.case.lists_of(front[-1].sizes))
-        except Infeasible as error:
-            broken = error.message
-        # A list that breaks the constraints still tells the sampler how far off this corner is.
-        free = replace(problem, regret=np.inf, resources=(), required=problem.required[:0])
-        try:
-            sizes = solve(free, params["list_length"]).front[-1].sizes
-        except Infeasible:
-            sizes = ()
-        return _Plan(source, params, self.case.lists_of(sizes), broken)
-
-    def _evaluate(self, plan: _Plan, number: int) -> tuple[Trial, dict[str, float]]:
-        base = Trial(number, plan.source, "failed", plan.params, plan.lists, {}, None)
-        if plan.broken is not None and not self.case.sizes_of(plan.lists):
-            return replace(base, reason=plan.broken), {}
-        try:
-            card = self._card(plan.lists)
-        except CaptuneError as error:
-            return replace(base, reason=str(error)), {}
-        cost_ms = self.case.cost_ms(card)
-        startup = card.capture_s if self.objectives[1] == "capture_s" else float(card.list_length)
-        if not np.isfinite(cost_ms) or startup is None:
-            unknown = "the profile does not know the time of every step, or what capturing every size takes"
-            return replace(base, scorecard=card, reason=unknown), {}
-        values = dict(zip(self.objectives, (cost_ms, startup), strict=True))
-        constraints, reasons = self._constraints(card, plan)
-        state: Outcome = "infeasible" if reasons else "complete"
-        reason = "; ".join(reasons) or None
-        return replace(base, state=state, values=values, scorecard=card, reason=reason), constraints
-
-    def _card(self, lists: Lists) -> Scorecard:
-        key = self.case.sizes_of(lists)
-        if key not in self.cards:
-            requests = isinstance(self.traffic, RequestTrace)
-            seen = self.case.observe(self.traffic, lists) if requests else self.before
-            self.cards[key] = self.case.score(lists, seen)
-        return self.cards[key]
-
-    def _constraints(self, card: Scorecard, plan: _Plan) -> tuple[dict[str, float], list[str]]:
-        """Excess over every constraint (feasible at 0 or less), and a sentence for each that is broken."""
-        budget = self.case.budget
-        excess: dict[str, float] = {}
-        reasons = []
-        if plan.broken is not None:
-            excess["list"] = 1.0
-            reasons.append(plan.broken)
-        if np.isfinite(budget.regret):
-            excess["regret"] = 1.0 if card.worst_regret is None else card.worst_regret - budget.regret * (1 + 1e-9)
-        for name, limit, value in (
-            ("memory_mib", budget.max_memory_mib, card.memory_mib),
-            ("capture_s", budget.max_capture_s, card.capture_s),
-            ("max_length", budget.max_length, float(card.list_length)),
-        ):
-            if limit is not None:
-                excess[name] = 1.0 if value is None else value - limit * (1 + 1e-9)
-        refused = self.case.refused(plan.lists)
-        if refused is not None:
-            excess["refused"] = 1.0
-            reasons.append(f"the engine refuses it: {refused}")
-        if excess.get("regret", 0.0) > 0 and card.worst_regret is not None:
-            reasons.append(
-                f"regret {card.worst_regret:.3f} at size {card.worst_regret_size} is above {budget.regret:g}"
-            )
-        over = [name for name in ("memory_mib", "capture_s", "max_length") if excess.get(name, 0.0) > 0]
-        reasons += [f"{name} is over its budget or unknown" for name in over]
-        return excess, reasons
-
-    def _frozen(self, trial: Trial, plan: _Plan, constraints: dict[str, float]) -> FrozenTrial:
-        params = dict(trial.params)
-        failed = trial.state == "failed"
-        frozen = create_trial(
-            state=TrialState.FAIL if failed else TrialState.COMPLETE,
-            values=None if failed else list(trial.values.values()),
-            params=params,
-            distributions={name: self.space[name] for name in params},
-            user_attrs=_attributes(trial, plan),
-        )
-        for name, excess in constraints.items():
-            frozen.set_constraint(name, excess)
-        return frozen
+    def recall(self, frozen: FrozenTrial, slot: int) -> Trial:
+        """A trial from the storage, its list made and scored again (equal inputs give equal scores)."""
+        fixed = self.first[slot] if slot < len(self.first) else None
+        return self.evaluator.try_plan(fixed or self.space.decode(dict(frozen.params)), slot).trial
 
 
-def _attributes(trial: Trial, plan: _Plan) -> dict[str, Any]:
+def _attributes(trial: Trial) -> dict[str, Any]:
     sizes = next(iter(trial.lists.values()))
-    kept = {"source": trial.source, "state": trial.state, "reason": trial.reason, "broken": plan.broken}
+    kept = {"source": trial.source, "state": trial.state, "reason": trial.reason}
     return kept | {"sizes": json.dumps([int(size) for size in sizes])}

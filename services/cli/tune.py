@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Annotated
 
 import typer
+from optuna.storages import BaseStorage
 from rich.console import Console
 from rich.markup import escape
 
@@ -28,6 +31,7 @@ from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.cost_profile import CostProfile
 from tuner.recommend import recommend
 from tuner.recommendation import Objective, Trial, TuneRequest
+from tuner.samplers import SamplerName
 from workloads.errors import BadUsage
 from workloads.serving.goodput import Slo
 
@@ -48,6 +52,20 @@ def tune(
         float, typer.Option("--holdout", metavar="SHARE", help="Last part kept out of a rehearsal.")
     ] = 0.3,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    sampler: Annotated[
+        SamplerName, typer.Option("--sampler", help="Optuna's sampler; gp needs the extra 'gp'.")
+    ] = "tpe",
+    search: Annotated[
+        list[str] | None,
+        typer.Option("--search", metavar="OPTION=A,B", help="An engine option that trials vary beside the list."),
+    ] = None,
+    keep_study: Annotated[
+        bool,
+        typer.Option(
+            "--keep-study",
+            help="Keep trials in the database: an equal request goes on from them, several at once share them.",
+        ),
+    ] = False,
     slo_ttft_ms: Annotated[
         float | None, typer.Option("--slo-ttft-ms", metavar="MS", help="Time to first token promised, for goodput.")
     ] = None,
@@ -68,7 +86,8 @@ def tune(
     workload = replace(workload, serving=replace(workload.serving, slo=slo))
     costs = open_profile(profile) if profile is not None else _measured(str(model))
     request = tune_request(workload, costs, budget, objective, trials=trials, holdout_share=holdout, seed=seed)
-    answer = tuned(request, save=save)
+    request = replace(request, sampler=sampler, search=searched_options(search or ()))
+    answer = tuned(request, save=save, keep_study=keep_study)
     output(as_json).emit(
         answer.model_dump(mode="json"), lambda console: draw_recommendation(console, workload.name, answer)
     )
@@ -111,14 +130,41 @@ def tune_request(
     )
 
 
-def tuned(request: TuneRequest, *, save: bool) -> RecommendationModel:
-    """Run the job with a progress bar; stored, and so with an id, when `save`."""
+def searched_options(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """`--search` pairs: option name -> its values.
+
+    Raises:
+        BadUsage: no `=`, no value, or one twice; the engine itself judges names and values, trial by trial.
+    """
+    searched = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        parts = tuple(part.strip() for part in values.split(","))
+        if (
+            not name.strip()
+            or not equals
+            or not all(parts)
+            or len(set(parts)) != len(parts)
+            or name.strip() in searched
+        ):
+            raise BadUsage(f"takes OPTION=VALUE,VALUE with every value once, not '{text}'", field="--search")
+        searched[name.strip()] = parts
+    return searched
+
+
+def tuned(request: TuneRequest, *, save: bool, keep_study: bool = False) -> RecommendationModel:
+    """Run the job with a progress bar; stored, and so with an id, when `save`.
+
+    Args:
+        keep_study: keep the study in the database, where an equal request finds it.
+    """
     with progress("tuning", total=request.trials) as advance:
 
         def on_trial(trial: Trial) -> None:
             advance(trial.number + 1, f"trial {trial.number} ({trial.source})")
 
-        recommendation = recommend(request, on_trial=on_trial)
+        with study_storage() if keep_study else nullcontext() as storage:
+            recommendation = recommend(request, storage=storage, alone=storage is None, on_trial=on_trial)
     model = RecommendationModel.from_domain(recommendation, engine=request.engine.spec, options=request.raw_options)
     if not save:
         return model
@@ -130,6 +176,19 @@ def tuned(request: TuneRequest, *, save: bool) -> RecommendationModel:
             model.document(), engine=model.engine, options=model.options, verdict=model.verdict
         )
     return recommendation_view(stored)
+
+
+@contextmanager
+def study_storage() -> Iterator[BaseStorage]:
+    """Optuna's storage in the project's database."""
+    from services.cli.stored import local_store
+
+    with local_store() as store:
+        storage = store.optuna_storage()
+        try:
+            yield storage
+        finally:
+            storage.engine.dispose()
 
 
 def _measured(model: str) -> CostProfile:

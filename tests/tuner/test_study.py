@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import optuna
 import pytest
+from optuna.trial import TrialState
 
+from tests.tuner.test_traffic import steps
 from tuner.budget import Budget
 from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine
 from tuner.recommendation import ServingOptions, Trial
-from tuner.study import run_study
+from tuner.samplers import SamplerName
+from tuner.study import exact_bound_ms, run_study
+from tuner.study_space import Searched
+from workloads.errors import BadUsage, MissingExtra
 from workloads.traces.records import RequestTrace
 
 
@@ -52,7 +58,8 @@ def test_trial_0_is_the_default_and_the_rest_are_the_exact_solvers_lists(case: C
     read = {before.decode_family: case.confidence.read}
     solvers = replace(case, profile=replace(case.profile, families=read))  # lists are the optimum on the curve read
     sampled = [t for t in trials if t.source == "study"]
-    assert len(sampled) >= 11
+    assert len(sampled) >= 10
+    assert [t.source for t in trials[:4]] == ["default", "powers_of_two", "quantiles", "padding_bounded"]
     for trial in (t for t in sampled if t.state == "complete"):
         assert trial.scorecard is not None and trial.scorecard.worst_regret <= 0.10 + 1e-9
         assert trial.params["list_length"] >= trial.scorecard.list_length
@@ -108,3 +115,78 @@ def test_a_profile_without_capture_times_counts_sizes_instead(case: Case, trace:
     blind = CostProfile("blind", {"decode_full": replace(cost, capture_s=np.full(len(cost.sizes), math.nan))})
     trials = run(replace(case, profile=blind), trace, 3)
     assert trials[0].values["list_length"] == trials[0].scorecard.list_length
+
+
+def test_every_trial_has_step_time_start_up_and_memory(case: Case, trace: RequestTrace) -> None:
+    for trial in run(case, trace, 12):
+        assert list(trial.values) == ["mean_step_ms", "capture_s", "memory_mib"]
+        assert trial.values["memory_mib"] == trial.scorecard.memory_mib
+
+
+@pytest.mark.parametrize(("sampler", "trials"), [("tpe", 14), ("nsgaii", 30), ("gp", 11)])
+def test_every_sampler_resumes_to_the_trials_of_an_undisturbed_study(
+    case: Case, trace: RequestTrace, sampler: SamplerName, trials: int
+) -> None:
+    undisturbed = run(case, trace, trials, sampler=sampler)
+    assert all(t.state == "complete" for t in undisturbed[4:])
+    storage = optuna.storages.InMemoryStorage()
+    run(case, trace, trials - 1, sampler=sampler, storage=storage)
+    assert plain(run(case, trace, trials, sampler=sampler, storage=storage)) == plain(undisturbed)
+
+
+def test_a_sampler_that_is_unknown_or_lacks_its_libraries_is_refused_in_one_sentence(
+    case: Case, trace: RequestTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadUsage, match="the samplers are tpe, nsgaii, gp, not 'cmaes'"):
+        run(case, trace, 5, sampler="cmaes")
+    monkeypatch.setattr("tuner.samplers.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"the Gaussian process sampler needs the extra 'gp': pip install"):
+        run(case, trace, 5, sampler="gp")
+
+
+def test_several_runners_share_one_study(case: Case, trace: RequestTrace, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    optuna.create_study(storage=url, study_name="s", directions=["minimize"] * 3)
+
+    def work() -> tuple[Trial, ...]:
+        storage = optuna.storages.RDBStorage(url, engine_kwargs={"connect_args": {"timeout": 30}})
+        try:
+            return run(case, trace, 12, storage=storage, study_name="s", alone=False)
+        finally:
+            storage.engine.dispose()
+
+    with ThreadPoolExecutor(2) as pool:
+        parts = [future.result() for future in [pool.submit(work), pool.submit(work)]]
+    numbers = {trial.number for part in parts for trial in part}
+    assert numbers == set(range(12))
+    storage = optuna.storages.RDBStorage(url)
+    kept = [t for t in optuna.load_study(study_name="s", storage=storage).trials if t.state == TrialState.COMPLETE]
+    storage.engine.dispose()
+    assert sorted(t.user_attrs["slot"] for t in kept) == list(range(12))
+
+
+def test_where_the_recurrence_is_exact_no_trial_beats_its_bound(case: Case) -> None:
+    recorded = steps({10: 500, 90: 40, 200: 300})
+    before = case.observe(recorded, case.default_lists())
+    bound_ms = exact_bound_ms(case, recorded, before)
+    assert bound_ms is not None
+    trials = run_study(case, recorded, before, trials=20)
+    best_ms = min(t.values["mean_step_ms"] for t in trials if t.state == "complete")
+    assert bound_ms <= best_ms <= bound_ms * 1.003  # the study's lists are chosen on the upper confidence curve
+
+
+def test_the_exact_bound_is_not_claimed_for_requests(case: Case, trace: RequestTrace) -> None:
+    assert exact_bound_ms(case, trace, case.observe(trace, case.default_lists())) is None
+
+
+def test_searched_options_belong_to_the_trial(case: Case, trace: RequestTrace) -> None:
+    raw = {"max_running_requests": "256", "cuda_graph_max_bs_decode": "256"}
+    searched = Searched(raw, {"max_running_requests": ("16", "256")})
+    trials = run(case, trace, 16, searched=searched)
+    assert {t.params["max_running_requests"] for t in trials[4:]} == {"16", "256"}
+    assert next(iter(trials[0].values)) == "ms_per_token_served"
+    wrong = Searched(raw, {"max_running_requests": ("16", "many")})
+    failed = [t for t in run(case, trace, 14, searched=wrong) if t.state == "failed"]
+    assert failed and all("max_running_requests" in str(t.reason) for t in failed)
+    with pytest.raises(BadUsage, match="needs values, each of them once"):
+        Searched(raw, {"max_running_requests": ()})

@@ -153,3 +153,36 @@ def test_a_stored_recommendation_is_exported_to_another_engine(captune: Captune,
         *("--set", "max_running_requests=512", "--json"),
     ).document
     assert other["effective"]["decode_full"] == tuned["lists"]["capture"]
+
+
+def small(captune: Captune, repository: Path, *options: object) -> dict[str, Any]:
+    sample = repository / "workloads" / "samples" / "chat_and_code.csv"
+    ran = captune(
+        *("tune", sample, "--engine", "vllm@0.33.0", "--set", "max_num_seqs=256", "--policy", "decode"),
+        *("--profile", PROFILE, "--no-save", "--json", *options),
+    )
+    assert ran.code == 0, ran.stderr
+    return ran.document
+
+
+def test_a_study_in_the_database_is_gone_on_with_by_an_equal_request(captune: Captune, repository: Path) -> None:
+    first = small(captune, repository, "--trials", 8, "--keep-study", "--sampler", "nsgaii")
+    more = small(captune, repository, "--trials", 12, "--keep-study", "--sampler", "nsgaii")
+    study = more["evidence"]["study"]
+    assert (study["sampler"], study["trials"], study["exact_bound"]) == ("nsgaii", 12, None)
+    assert study["best"]["figure"] == "mean_step_ms" and study["best"]["value"] > 0
+    assert first["evidence"]["study"]["trials"] == 8
+    assert [t["params"] for t in more["trials"][:8]] == [t["params"] for t in first["trials"]]
+
+
+def test_engine_options_may_vary_beside_the_list(captune: Captune, repository: Path) -> None:
+    study = small(captune, repository, "--trials", 9, "--search", "max_num_seqs=32,256")["evidence"]["study"]
+    assert study["search"] == {"max_num_seqs": ["32", "256"]}
+    assert study["best"]["figure"] == "ms_per_token_served" and study["trials"] == 9
+
+
+@pytest.mark.parametrize("text", ["max_num_seqs", "max_num_seqs=", "max_num_seqs=1,1", "=3"])
+def test_a_search_that_names_no_values_is_bad_usage(captune: Captune, repository: Path, text: str) -> None:
+    sample = repository / "workloads" / "samples" / "chat_and_code.csv"
+    ran = captune("tune", sample, "--engine", "vllm@0.33.0", "--profile", PROFILE, "--search", text)
+    assert ran.code == 2 and "takes OPTION=VALUE,VALUE with every value once" in ran.stderr

@@ -1,4 +1,4 @@
-"""docker-compose.yml, the Dockerfile, the monitoring files and the Kubernetes manifests say what they must.
+"""docker-compose.yml, the Dockerfile and the monitoring files say what they must.
 
 `compose-spec.json` is the Compose specification's own JSON Schema (Apache-2.0, from github.com/compose-spec, 2021).
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
 
 from services.settings import Settings
 
@@ -80,133 +79,3 @@ def test_the_grafana_dashboard_asks_for_metrics_that_the_api_has(root: Path) -> 
     assert all(f"# TYPE {name} " in source for name in names)
     scrape = yaml.safe_load((root / "deploy" / "monitoring" / "prometheus.yml").read_text())
     assert scrape["scrape_configs"][0]["static_configs"][0]["targets"] == ["api:8321"]
-
-
-class Strict(BaseModel):
-    """Part of a manifest; an unknown field is a mistake."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class KeyRef(Strict):
-    name: str
-    key: str
-
-
-class From(Strict):
-    secretKeyRef: KeyRef
-
-
-class Variable(Strict):
-    name: str
-    value: str | None = None
-    valueFrom: From | None = None
-
-
-class ContainerSecurity(Strict):
-    allowPrivilegeEscalation: Literal[False]
-    readOnlyRootFilesystem: bool = False
-    capabilities: dict[Literal["drop"], list[Literal["ALL"]]]
-
-
-class Container(Strict):
-    name: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]
-    image: Annotated[str, Field(pattern=r"^captune/(services|worker):\d+\.\d+\.\d+$")]
-    command: list[str] = []
-    env: list[Variable] = []
-    ports: list[dict[Literal["name", "containerPort"], str | int]] = []
-    readinessProbe: dict[str, Any] | None = None
-    livenessProbe: dict[str, Any] | None = None
-    resources: dict[Literal["requests", "limits"], dict[str, str]] = {}
-    volumeMounts: list[dict[Literal["name", "mountPath"], str]] = []
-    securityContext: ContainerSecurity
-
-
-class PodSecurity(Strict):
-    runAsNonRoot: Literal[True]
-    runAsUser: Annotated[int, Field(gt=0)]
-    fsGroup: int
-
-
-class PodSpec(Strict):
-    securityContext: PodSecurity
-    initContainers: list[Container] = []
-    containers: Annotated[list[Container], Field(min_length=1)]
-    volumes: list[dict[str, Any]] = []
-    nodeSelector: dict[str, str] = {}
-    terminationGracePeriodSeconds: int = 30
-
-
-class Template(Strict):
-    metadata: dict[str, dict[str, str]] = {}
-    spec: PodSpec
-
-
-class Group(Strict):
-    rayStartParams: dict[str, str]
-    template: Template
-
-
-class WorkerGroup(Group):
-    groupName: str
-    replicas: int
-    minReplicas: int
-    maxReplicas: int
-
-
-class RaySpec(Strict):
-    """`RayClusterSpec` of ray.io/v1, the fields that we use."""
-
-    rayVersion: str
-    headGroupSpec: Group
-    workerGroupSpecs: Annotated[list[WorkerGroup], Field(min_length=1)]
-
-
-class DeploymentSpec(Strict):
-    replicas: int
-    selector: dict[Literal["matchLabels"], dict[str, str]]
-    template: Template
-
-
-def manifests(root: Path, name: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((root / "deploy" / "kuberay" / name).read_text()))
-
-
-def test_the_ray_cluster_fits_its_model_and_the_pinned_ray(root: Path) -> None:
-    (document,) = manifests(root, "raycluster.yaml")
-    assert (document["apiVersion"], document["kind"]) == ("ray.io/v1", "RayCluster")
-    spec = RaySpec.model_validate(document["spec"])
-    lock = (root / "requirements.lock").read_text()
-    assert f"ray=={spec.rayVersion}\n" in lock
-    for group in spec.workerGroupSpecs:
-        assert group.minReplicas <= group.replicas <= group.maxReplicas
-        resources = group.template.spec.containers[0].resources
-        assert resources["requests"]["nvidia.com/gpu"] == resources["limits"]["nvidia.com/gpu"]
-        assert any(variable.name == "RAY_AUTH_TOKEN" for variable in group.template.spec.containers[0].env)
-
-
-def test_the_services_fit_their_models_and_each_other(root: Path) -> None:
-    documents = manifests(root, "services.yaml")
-    kinds = [document["kind"] for document in documents]
-    assert kinds.count("Deployment") == 3 and kinds.count("Service") == 2
-    claims = {d["metadata"]["name"] for d in documents if d["kind"] == "PersistentVolumeClaim"}
-    labels: dict[str, PodSpec] = {}
-    for document in documents:
-        if document["kind"] != "Deployment":
-            continue
-        spec = DeploymentSpec.model_validate(document["spec"])
-        assert spec.selector["matchLabels"] == spec.template.metadata["labels"]
-        labels[spec.selector["matchLabels"]["app"]] = spec.template.spec
-        volumes = {volume["name"] for volume in spec.template.spec.volumes}
-        for container in (*spec.template.spec.containers, *spec.template.spec.initContainers):
-            assert {mount["name"] for mount in container.volumeMounts} <= volumes
-            assert container.securityContext.readOnlyRootFilesystem
-        named = [
-            v["persistentVolumeClaim"]["claimName"] for v in spec.template.spec.volumes if "persistentVolumeClaim" in v
-        ]
-        assert set(named) <= claims
-    for document in documents:
-        if document["kind"] == "Service":
-            pod = labels[document["spec"]["selector"]["app"]]
-            ports = {port["name"] for container in pod.containers for port in container.ports}
-            assert {port["targetPort"] for port in document["spec"]["ports"]} <= ports

@@ -25,10 +25,11 @@ PAGES = {
     "sweeps": "sweeps?sweep={sweep_id}",
     "result": "result?recommendation={recommendation_id}",
     "measurements": "measurements",
-    "feedback": "feedback?trace={trace_id}&" + CASE,
+    "feedback": "feedback?trace={trace_id}&" + CASE + "&slo_ttft_ms=200&slo_tpot_ms=25",
     "export": "export?recommendation={recommendation_id}",
     "fleet": "fleet",
-    "compare": "compare?trace={trace_id}&" + CASE + "&basket=result~{recommendation_id},list~1.2.4.8-256:8,"
+    "compare": "compare?trace={trace_id}&" + CASE + "&basket=result~{recommendation_id},"
+    "sweep~{sweep_id},list~1.2.4.8-256:8,"
     "list~16.32.64.128.256.512,profile~h200-llama-3.1-8b,profile~h200-qwen3-0.6b",
 }
 

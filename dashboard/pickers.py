@@ -147,7 +147,7 @@ def profile_label(profile: ProfileSummary) -> str:
     model = (profile.model or {}).get("name")
     device = (profile.device or {}).get("name")
     label = f"{str(model).rsplit('/', 1)[-1]} on {device}" if model and device else profile.name
-    return label if profile.origin == "shipped" else f"{label} (imported)"
+    return label if profile.origin == "shipped" else f"{label} (added here)"
 
 
 def pick_profile() -> ProfileSummary | None:

@@ -49,6 +49,15 @@ def idle(page: Page) -> None:
     page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
 
 
+def drawn(page: Page) -> None:
+    """Every plot and table has come in; their code is fetched when the first of them is met."""
+    idle(page)
+    page.wait_for_function(
+        "!document.querySelector('[data-testid=stSkeleton]') && "
+        "[...document.querySelectorAll('[data-testid=stPlotlyChart]')].every(e => e.querySelector('.main-svg'))"
+    )
+
+
 @contextmanager
 def run_again(page: Page) -> Iterator[None]:
     """What happens inside makes Streamlit run the page anew; go on when that run has ended."""
@@ -120,7 +129,7 @@ def drag_sideways(page: Page, thumb: Locator, by_px: int) -> None:
 
 def shot(page: Page, path: Path) -> None:
     """The whole page: Streamlit scrolls inside a box, so the window is made as tall as its content."""
-    idle(page)
+    drawn(page)
     page.wait_for_timeout(600)  # figures ease in
     size = page.viewport_size
     assert size is not None

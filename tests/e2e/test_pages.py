@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.actions import idle, open_page, run_again, shot
+from tests.e2e.actions import drawn, idle, open_page, run_again, shot
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +56,8 @@ def test_every_page_opens_from_its_link(
         assert wider <= 0, f"{name} scrolls sideways by {wider} px"
         if (name, scheme, width_px) == ("result", "light", 1440):
             looked_at.screenshot(path=screenshots / "result.png")  # the README shows what one sees first
+        drawn(looked_at)
+        assert looked_at.evaluate(NOT_TAKEN_ALONG) == [0, 0, 0], f"{name} has a table or a plot without its downloads"
         shot(looked_at, screenshots / f"{name}-{scheme}-{width_px}.png")
         problems += [f"{name}: {problem}" for problem in accessibility_problems(looked_at)]
     assert not problems, "\n".join(problems)
@@ -98,6 +100,15 @@ def tabbed_names(page: Page, presses: int) -> list[str]:
         names.append(page.evaluate("document.activeElement.ariaLabel || document.activeElement.innerText || ''"))
     return names
 
+
+# Tables without their CSV and JSON, plots without their page; the camera that saves a PNG is in every plot's tool bar.
+NOT_TAKEN_ALONG = """() => {
+  const buttons = [...document.querySelectorAll('[data-testid=stDownloadButton]')].map(e => e.textContent.trim());
+  const ending = words => buttons.filter(text => text.endsWith(words)).length;
+  const tables = document.querySelectorAll('[data-testid=stDataFrame]').length;
+  const plots = document.querySelectorAll('[data-testid=stPlotlyChart]').length;
+  return [tables - ending(' as CSV'), tables - ending(' as JSON'), plots - ending('Plot as HTML')];
+}"""
 
 # Step, arrow and remove buttons inside fields repeat what the arrow keys and the backspace key do there, and are left
 # out on purpose.

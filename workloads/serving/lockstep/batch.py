@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workloads.compiled import compiled
+from workloads.serving.limits import UNLIMITED
 from workloads.serving.lockstep.blocks import make_room, release
 from workloads.serving.lockstep.state import (
     BATCHED,
@@ -57,19 +58,22 @@ def take_chunk(state: State, rules: Rules, rank: int, request: int, chunk_tokens
 
 
 @compiled
-def count_rows(state: State, rules: Rules, rank: int) -> None:
-    """Make decode rows of all running requests whose prompt is done before this step."""
-    own = state.rank[rank]
-    rows, rows_kv, least_left = 0, 0, 0
+def count_rows(state: State, rank: int) -> None:
+    """Make decode rows of all running requests whose prompt is done before this step.
+
+    Like `end_step` it looks at every running request for every event, so both address single cells: a view of a
+    request's row would cost more than all that is done with it.
+    """
+    own, run, table = state.rank[rank], state.run[rank], state.request
+    rows, rows_kv, least_left = 0, 0, UNLIMITED
     for i in range(own[RUNNING]):
-        request = state.request[state.run[rank, i]]
-        if request[CHUNK] == 0 and request[DONE] >= request[TARGET]:
-            left = request[OUTPUT] - request[MADE]
-            least_left = left if rows == 0 else min(least_left, left)
+        request = run[i]
+        done = table[request, DONE]
+        if table[request, CHUNK] == 0 and done >= table[request, TARGET]:
             rows += 1
-            rows_kv += request[DONE] + 1
+            rows_kv += done + 1
+            least_left = min(least_left, table[request, OUTPUT] - table[request, MADE])
     own[ROWS], own[ROWS_KV], own[LEAST_LEFT] = rows, rows_kv, least_left
-    make_room(state, rules, rank, rules.look_tokens * rows)
 
 
 @compiled

@@ -48,7 +48,7 @@ def decode_boundary(state: State, rules: Rules, rank: int, now_ms: float) -> Non
         kept = retract(state, rules, rank)
         for i in range(held - 1, kept - 1, -1):
             push_back(state, rank, RETRACTED, state.run[rank, i])
-    count_rows(state, rules, rank)
+    count_rows(state, rank)
 
 
 @compiled

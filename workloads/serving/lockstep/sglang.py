@@ -31,6 +31,7 @@ from workloads.serving.lockstep.state import (
     OUTPUT,
     RATIO,
     RESERVED,
+    ROWS,
     RUNNING,
     SCHEDULED,
     TARGET,
@@ -54,7 +55,8 @@ def sglang_boundary(state: State, rules: Rules, rank: int, now_ms: float) -> Non
         kept = retract(state, rules, rank)
         for i in range(held - 1, kept - 1, -1):
             push_back(state, rank, WAITING, state.run[rank, i])
-    count_rows(state, rules, rank)
+    count_rows(state, rank)
+    make_room(state, rules, rank, rules.look_tokens * own[ROWS])
 
 
 @compiled
@@ -119,10 +121,10 @@ def expected_output(state: State, rules: Rules, rank: int) -> float:
     own = state.rank[rank]
     if not rules.preempt:
         return 0.0
-    left = 0
+    left, table = 0, state.request
     for i in range(own[RUNNING]):
-        row = state.request[state.run[rank, i]]
-        left += min(row[OUTPUT] - row[MADE], rules.clip_tokens)
+        request = state.run[rank, i]
+        left += min(table[request, OUTPUT] - table[request, MADE], rules.clip_tokens)
     ratio = state.estimate[rank, RATIO]
     if own[CALM] > 0:
         ratio = max(ratio - own[CALM] * rules.ratio_decay, rules.least_ratio)

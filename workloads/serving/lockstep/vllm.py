@@ -34,11 +34,12 @@ from workloads.serving.lockstep.state import (
 def vllm_boundary(state: State, rules: Rules, rank: int, now_ms: float) -> None:
     """Decide the next step of one rank."""
     own = state.rank[rank]
-    rows = decoding(state, rank)
+    count_rows(state, rank)
+    rows = own[ROWS]
     while rules.preempt and rows > 0 and own[USED] + rules.look_tokens * rows > rules.kv_capacity:
         rows -= preempt_last(state, rules, rank)
     i = 0
-    while i < own[RUNNING]:
+    while i < own[RUNNING] and rows < own[RUNNING]:
         request = state.run[rank, i]
         row = state.request[request]
         if row[DONE] < row[TARGET]:
@@ -56,19 +57,11 @@ def vllm_boundary(state: State, rules: Rules, rank: int, now_ms: float) -> None:
             make_room(state, rules, rank, rules.look_tokens * rows)
             register(state, rules, rank, request)
         i += 1
-    count_rows(state, rules, rank)
+    if own[PREEMPTED] > 0:
+        count_rows(state, rank)
+    make_room(state, rules, rank, rules.look_tokens * own[ROWS])
     if own[PREEMPTED] == 0:
         admit(state, rules, rank, now_ms)
-
-
-@compiled
-def decoding(state: State, rank: int) -> int:
-    """Running requests whose prompt is done."""
-    rows = 0
-    for i in range(state.rank[rank, RUNNING]):
-        row = state.request[state.run[rank, i]]
-        rows += row[DONE] >= row[TARGET]
-    return rows
 
 
 @compiled

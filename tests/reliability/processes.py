@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,6 @@ class House:
         folder: data folder and logs; short, as Ray's sockets lie below it.
         database_url: SQLite in the data folder when None.
         with_ray: a Ray head beside them, which measures on its CPUs.
-        settings: more environment variables.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class House:
         database_url: str | None = None,
         *,
         with_ray: bool = False,
-        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.data = folder / "data"
         self.data.mkdir(exist_ok=True)
@@ -62,6 +60,7 @@ class House:
             "CAPTUNE_API_PORT": str(self._ports[0]),
             "CAPTUNE_LEASE_S": "3",
             "CAPTUNE_SWEEP_PROCESSES": "2",
+            "OMP_NUM_THREADS": "1",  # tiny models: threads that spin for each other cost ten times their work
         }
         self.environment.pop("RAY_ADDRESS", None)
         if database_url is not None:
@@ -69,11 +68,7 @@ class House:
         self.with_ray = with_ray
         if with_ray:
             self.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-            self.environment |= {
-                "RAY_ADDRESS": f"{own_address()}:{self._ports[1]}",
-                "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-            }
-        self.environment |= settings or {}
+            self.environment["RAY_ADDRESS"] = f"{own_address()}:{self._ports[1]}"
 
     def start(self) -> None:
         """Everything, until the API says that it is ready."""

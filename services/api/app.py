@@ -30,8 +30,10 @@ from services.api.routes import (
     shapes,
     sweeps,
     traces,
+    uploads,
     workers,
 )
+from services.api.upload_progress import Uploads
 from services.settings import Settings
 
 PREFIX = "/api/v1"
@@ -50,10 +52,23 @@ def create_app(settings: Settings, store: Store) -> FastAPI:
     problems.install(app)
     app.add_middleware(ETags)  # the last one added is the first one asked
     app.add_middleware(Access, settings=settings, store=store)
+    app.add_middleware(Uploads, kept=context.uploads)
     app.add_middleware(Guards, max_upload_bytes=settings.max_upload_bytes, answers=context.answers)
     app.add_middleware(Requests)
     versioned = APIRouter(prefix=PREFIX, responses=problems.RESPONSES)
-    tuning = (traces, shapes, profiles, models, measurements, sweeps, events, importances, recommendations, reports)
+    tuning = (
+        traces,
+        uploads,
+        shapes,
+        profiles,
+        models,
+        measurements,
+        sweeps,
+        events,
+        importances,
+        recommendations,
+        reports,
+    )
     for module in (*tuning, schedules, engines, coverage, load, kv, exports, workers, book):
         versioned.include_router(module.router)
     app.include_router(versioned)

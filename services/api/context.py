@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import Annotated, cast
 
 from anyio import CapacityLimiter
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from db.store import Store
 from services.api.rendered import Rendered
+from services.api.upload_progress import Upload
 from services.contract.plain import Request as ContractRequest
 from services.settings import Settings
 
@@ -26,6 +27,7 @@ class Context:
         self.store = store
         self.answers: Counter[str] = Counter()
         self.streams = 0
+        self.uploads: OrderedDict[str, Upload] = OrderedDict()
         self.rendered = Rendered()
         self._reads: CapacityLimiter | None = None
 

@@ -36,6 +36,7 @@ class Requests:
         headers = Headers(scope=scope)
         given = headers.get(HEADER, "")
         request = given if _SAFE.fullmatch(given) else secrets.token_hex(8)
+        scope.setdefault("state", {})["request"] = request
         began_s, status = time.monotonic(), 500
 
         async def marked(message: Message) -> None:

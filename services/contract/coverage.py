@@ -8,7 +8,7 @@ from pydantic import Field
 
 from services.contract.budget import BudgetModel
 from services.contract.lint import ProblemModel, Size
-from services.contract.plain import Answer, Request, plain
+from services.contract.plain import Answer, Request, plain, shown
 from services.contract.scorecard import FrontPointModel, ListsModel, ScorecardModel
 from services.contract.serving import ServingOptionsModel, ServingReportModel
 from services.contract.trace import FamilyHistogramModel, families_of
@@ -19,6 +19,12 @@ from tuner.recommendation import Objective
 from tuner.traffic import Observed
 
 MOST_SIZES = 2048
+EXAMPLE = {
+    "trace_id": "24abd41820d1",
+    "engine": "vllm@0.33.0",
+    "profile": "h200-llama-3.1-8b",
+    "options": {"max_num_seqs": "512"},
+}
 OptionText = Annotated[str, Field(max_length=1000)]
 
 
@@ -36,12 +42,16 @@ class ScoreRequest(CaseRequest):
     """`lists` by the engine's own names; without it the engine's default is scored. `drops` scores every shorter list
     too: what if one size were left out."""
 
+    model_config = shown({**EXAMPLE, "lists": {"capture": [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]}})
+
     lists: Annotated[dict[str, Annotated[list[Size], Field(max_length=MOST_SIZES)]], Field(max_length=20)] | None = None
     drops: bool = False
 
 
 class SolveRequest(CaseRequest):
     """The constraints of the front."""
+
+    model_config = shown({**EXAMPLE, "budget": {"regret": 0.1, "max_length": 16}})
 
     budget: BudgetModel = BudgetModel()
     objective: Objective = "step"

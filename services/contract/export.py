@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from services.contract.lint import ProblemModel, Size
-from services.contract.plain import Answer, Request
+from services.contract.plain import Answer, Request, shown
 from tuner.engines.base import Engine, Lists, Provenance
 from tuner.engines.diff import diff_text
 from tuner.engines.importing import Present
@@ -18,6 +18,10 @@ class ExportRequest(Request):
 
     `running` is the command line or configuration that runs today; the answer then says what changes against it.
     """
+
+    model_config = shown(
+        {"engine": "vllm@0.33.0", "lists": {"capture": [1, 2, 4, 8]}, "options": {"max_num_seqs": "64"}}
+    )
 
     engine: Annotated[str, Field(min_length=1, max_length=60, examples=["vllm@0.33.0"])]
     lists: Annotated[dict[str, Annotated[list[Size], Field(min_length=1, max_length=2048)]], Field(min_length=1)]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from services.contract.plain import Answer, Request, plain
+from services.contract.plain import Answer, Request, plain, shown
 from tuner.engines.base import Engine, Lists, Problem, SizeChange
 
 Size = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
@@ -40,6 +40,10 @@ class SizeChangeModel(Answer):
 
 class LintRequest(Request):
     """Either `lists` by the engine's own names, or `default: true`."""
+
+    model_config = shown(
+        {"engine": "vllm@0.33.0", "lists": {"capture": [1, 2, 4, 8]}}, {"engine": "sglang", "default": True}
+    )
 
     engine: Annotated[str, Field(min_length=1, max_length=60, examples=["vllm@0.33.0"])]
     lists: dict[str, Annotated[list[Size], Field(max_length=10_000)]] | None = None

@@ -6,9 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from services.contract.coverage import MOST_SIZES, CaseRequest
+from services.contract.coverage import EXAMPLE, MOST_SIZES, CaseRequest
 from services.contract.lint import Size
-from services.contract.plain import Answer
+from services.contract.plain import Answer, shown
 from services.contract.serving import ServingReportModel
 from tuner.load_curve import LoadCurve
 
@@ -17,6 +17,8 @@ Label = Annotated[str, Field(min_length=1, max_length=100)]
 
 class LoadRequest(CaseRequest):
     """`lists` are decode lists by any label of yours; without one the engine's default alone is looked at."""
+
+    model_config = shown({**EXAMPLE, "lists": {"tuned": [1, 8, 64, 256, 512]}, "points": 8})
 
     lists: Annotated[
         dict[Label, Annotated[list[Size], Field(min_length=1, max_length=MOST_SIZES)]], Field(max_length=4)

@@ -11,6 +11,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 
+def shown(*examples: dict[str, Any]) -> ConfigDict:
+    """The `model_config` of a request that the OpenAPI document shows by these examples."""
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
 class Answer(BaseModel):
     """What we send: frozen. Unknown keys are ignored, so that an older reader understands a newer writer."""
 

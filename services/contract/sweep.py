@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
 from services.contract.budget import BudgetModel
 from services.contract.error import ErrorModel
-from services.contract.plain import Answer, Request
+from services.contract.plain import Answer, Request, shown
 from services.contract.serving import ServingOptionsModel
 from services.contract.worker_wish import WorkerWish
 from tuner.recommendation import Objective
@@ -88,6 +88,8 @@ class SweepCreate(SweepWish):
 
 class SweepClone(Request):
     """What a new job shall have otherwise than the one it is made from."""
+
+    model_config = shown({"engine": "vllm@0.11.0", "trials": 48})
 
     trace_id: ShortText | None = None
     engine: EngineSpec | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from services.contract.plain import Answer, Request, plain
+from services.contract.plain import Answer, Request, plain, shown
 from workloads.histogram import Origin, StepHistogram, Unit
 from workloads.traces.records import Kind, ReadResult, RequestTrace
 
@@ -71,6 +71,8 @@ class TraceModel(Answer):
 
 class TraceChange(Request):
     """What may change about a stored trace: what is left out stays. `tags` replaces all of them."""
+
+    model_config = shown({"name": "conversations, Monday", "tags": ["production"]})
 
     name: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     tags: Annotated[list[Tag], Field(max_length=20)] | None = None

@@ -206,6 +206,40 @@ def test_a_job_can_wait_for_its_time(api: TestClient, store: Store, job: dict[st
     assert api.post(f"{V1}/sweeps", json={**job, "start_at": "2999-01-01T00:00:00"}).status_code == 422
 
 
+def test_every_body_of_the_document_has_an_example_that_its_model_accepts(api: TestClient) -> None:
+    document = api.get("/openapi.json").json()
+    kept = document["components"]["schemas"]
+
+    def examples(schema: dict[str, Any]) -> list[Any]:
+        name = schema.get("$ref", "").rpartition("/")[2]
+        found = kept[name].get("examples", []) if name else []
+        return [*found, *(each for part in schema.get("anyOf", []) for each in examples(part))]
+
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if body is not None:
+                given = [each["value"] for each in body.get("examples", {}).values()] or examples(body["schema"])
+                assert given, f"{method} {path} has no example"
+                for each in given:
+                    answer = api.request(method, path.replace("{", "").replace("}", ""), json=each)
+                    assert answer.status_code != 422, (path, answer.text)
+
+
+def test_an_upload_can_be_watched(api: TestClient) -> None:
+    content = azure_csv(50)
+    files, headers = {"file": ("conv.csv", content)}, {"X-Request-ID": "my-upload"}
+    assert api.get(f"{V1}/uploads/my-upload").status_code == 404
+    assert api.post(f"{V1}/traces", files=files, headers=headers).status_code == 201
+    seen = api.get(f"{V1}/uploads/my-upload").json()
+    assert (seen["state"], seen["received_bytes"]) == ("stored", seen["expected_bytes"]) and seen[
+        "received_bytes"
+    ] > 500
+    refused = api.post(f"{V1}/traces", files={"file": ("x.bin", b"\x00" * 99)}, headers={"X-Request-ID": "bad one"})
+    assert refused.status_code == 422 and refused.headers["x-request-id"] != "bad one"
+    assert api.get(f"{V1}/uploads/{refused.headers['x-request-id']}").json()["state"] == "refused"
+
+
 def test_workers_are_listed(api: TestClient, store: Store) -> None:
     store.workers.seen([SeenWorker("node", "NVIDIA Test", 1024.0, "600.1", "2.13.0", "2.60.0", "3.11.2")])
     worker = api.get(f"{V1}/workers").json()["items"][0]

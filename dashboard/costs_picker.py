@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from dashboard import names, text
+from dashboard import text
 from dashboard.pickers import pick_profile, profile_label
 from dashboard.state import api, pick
+from dashboard.worker_picker import pick_worker, worker_words
 from services.contract.model import ModelSummary
 from services.contract.sweep import MEASURE
+from services.contract.worker_wish import WorkerWish
 
 RECORDED, MEASURED = "recorded", "measured"
 _SOURCES = {RECORDED: "A recorded cost profile", MEASURED: "Measure a model here first"}
@@ -18,11 +20,16 @@ _SOURCES = {RECORDED: "A recorded cost profile", MEASURED: "Measure a model here
 
 @dataclass(frozen=True, slots=True)
 class CostsChoice:
-    """`profile` and `model` as a sweep takes them; `words` for a sentence."""
+    """`profile`, `model` and `worker` as a sweep takes them; `words` for a sentence; `problem` was said at its field.
+
+    A sweep that measures nothing has no wish for a worker.
+    """
 
     profile: str
     model: str | None
     words: str
+    worker: WorkerWish | None = None
+    problem: str | None = None
 
 
 def pick_costs() -> CostsChoice | None:
@@ -38,14 +45,9 @@ def pick_costs() -> CostsChoice | None:
 
 def _measured() -> CostsChoice:
     model = pick_model()
-    where = devices()
-    if where:
-        st.caption(f"Measured on {text.joined(where)}.")
-    else:
-        st.caption("No worker has been seen yet: the first measurement starts one, on a GPU where there is one.")
-    if all(device == "CPU" for device in where):
-        st.caption("Figures of a CPU say nothing binding about a GPU.")
-    return CostsChoice(MEASURE, model, f"by the costs of **{model}**, which is measured here first")
+    worker = pick_worker()
+    words = f"by the costs of **{model}**, which is measured here first on {worker_words(worker.wish)}"
+    return CostsChoice(MEASURE, model, words, worker.wish, worker.problem)
 
 
 def pick_model() -> str:
@@ -60,10 +62,3 @@ def model_label(model: ModelSummary) -> str:
     unit, words = next((found for found in units if model.parameters >= found[0]), units[-1])
     experts = "" if model.experts is None else f", {model.experts} experts"
     return f"{model.name} · {text.digits(model.parameters / unit)} {words} weights{experts}"
-
-
-def devices() -> list[str]:
-    """Names of the devices that could measure, each once."""
-    workers = api().workers().items
-    usable = [names.device_name(worker.device) for worker in workers if worker.state != "refused"]
-    return list(dict.fromkeys(usable))

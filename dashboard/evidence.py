@@ -90,7 +90,7 @@ def evidence_table(result: RecommendationModel) -> None:
     rows = [{"What": what, "Value": value} for what, value in flat(result.evidence)]
     table(rows, "evidence", alt="Evidence", columns={"Value": st.column_config.TextColumn(width="large")})
     st.download_button(
-        "Download all of it as JSON",
+        "Download everything recorded",
         result.model_dump_json(indent=1),
         file_name=f"captune-{result.id}.json",
         mime="application/json",

@@ -7,9 +7,10 @@ import re
 import streamlit as st
 
 from dashboard import names, text
-from dashboard.costs_picker import devices, pick_model
+from dashboard.costs_picker import pick_model
 from dashboard.state import api, choose, chosen, readable_errors
 from dashboard.tables import table
+from dashboard.worker_picker import pick_worker
 from services.contract.measurement import MeasurementCreate, MeasurementModel
 from services.contract.profile import ProfileSummary
 
@@ -37,12 +38,11 @@ def _form(taken: set[str]) -> None:
     problem = name_problem(name, taken)
     if problem:
         right.error(problem)
-    where = devices()
-    said = f"Measured on {text.joined(where)}" if where else "No worker has been seen yet; the measurement starts one"
-    st.caption(f"{said}. A GPU is taken where there is one; figures of a CPU say nothing binding about a GPU.")
-    if st.button("Start measuring", type="primary", icon=":material/speed:", disabled=problem is not None):
+    worker = pick_worker()
+    wrong = problem or worker.problem
+    if st.button("Start measuring", type="primary", icon=":material/speed:", disabled=wrong is not None):
         with readable_errors():
-            api().measure_profile(MeasurementCreate(model=model, name=name))
+            api().measure_profile(MeasurementCreate(model=model, name=name, worker=worker.wish))
             st.rerun()
 
 

@@ -59,6 +59,8 @@ def clone_parameters(sweep: SweepModel) -> dict[str, str]:
         "max_length": budget.max_length,
         "max_memory_mib": budget.max_memory_mib,
         "max_capture_s": budget.max_capture_s,
+        "slo_ttft_ms": serving.slo_ttft_ms,
+        "slo_tpot_ms": serving.slo_tpot_ms,
     }
     return {
         "trace": sweep.trace_id or "",
@@ -73,7 +75,10 @@ def clone_parameters(sweep: SweepModel) -> dict[str, str]:
 
 def _costs_parameters(sweep: SweepModel) -> dict[str, str]:
     if sweep.profile == MEASURE:
-        return {"costs": "measured", "model": sweep.model or ""}
+        wish = sweep.worker
+        memory = "" if wish.memory_gib is None else f"{wish.memory_gib:g}"
+        where = {"device": wish.device, "gpu": wish.gpu or "", "gpu_gib": memory}
+        return {"costs": "measured", "model": sweep.model or "", **where}
     return {"costs": "", "profile": sweep.profile}
 
 

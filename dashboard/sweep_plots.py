@@ -12,7 +12,7 @@ from dashboard.client import ApiProblem
 from dashboard.state import api, open_tab
 from services.contract.coverage import SolveRequest
 from services.contract.figures_sweep import history_figure, importance_figure, parallel_figure, timeline_figure
-from services.contract.sweep import MEASURE, SweepModel
+from services.contract.sweep import MEASURE, SweepModel, measured_name
 from services.contract.trial import ImportanceModel, TrialModel
 
 
@@ -72,12 +72,12 @@ def importance_of(sweep_id: str, trials_done: int) -> ImportanceModel:
 
 
 def _bound(sweep: SweepModel) -> float | None:
-    if sweep.trace_id is None or sweep.profile == MEASURE:
+    if sweep.trace_id is None:
         return None
     asked = SolveRequest(
         trace_id=sweep.trace_id,
         engine=sweep.engine,
-        profile=sweep.profile,
+        profile=measured_name(sweep.id) if sweep.profile == MEASURE else sweep.profile,
         options=sweep.options,
         serving=sweep.serving,
         budget=sweep.budget,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dashboard import names, text
 from dashboard.costs_picker import CostsChoice
 from dashboard.pickers import EngineChoice, ServingChoice
+from dashboard.promise_picker import promise_words
 from dashboard.schedule_picker import Timing
 from services.contract.budget import BudgetModel
 from services.contract.trace import TraceModel
@@ -20,6 +21,12 @@ class Search:
     trials: int
     holdout_share: float
     budget: BudgetModel
+    slo_ttft_ms: float | None = None
+    slo_tpot_ms: float | None = None
+
+    def promise(self) -> dict[str, float | None]:
+        """What users were promised, as a sweep's `serving` takes it."""
+        return {"slo_ttft_ms": self.slo_ttft_ms, "slo_tpot_ms": self.slo_tpot_ms}
 
 
 def summary(
@@ -27,11 +34,13 @@ def summary(
 ) -> str:
     """Two or three sentences in Markdown."""
     goal = names.GOALS[search.objective]
+    promised = promise_words(search.slo_ttft_ms, search.slo_tpot_ms)
+    counted = f"It also counts the requests that get {promised}. " if promised else ""
     return (
         f"Captune will look for the capture list with the least **{goal}** for **{names.engine_name(engine.spec)}**"
         f"{_option_words(engine)} serving **{trace.name}**{_load_words(trace, serving)}, {costs.words}: "
         f"{text.joined(_limits(search.budget))}. It compares {text.count(search.trials, 'trials')}, the engine's "
-        f"default first. {_held_out_words(trace, search)} {timing.words}"
+        f"default first. {counted}{_held_out_words(trace, search)} {timing.words}"
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import text
 from dashboard.case import CaseChoice, pick_case
 from dashboard.charts import show
 from dashboard.feedback_lists import pick_lists
 from dashboard.feedback_words import kept_words, rows, tipping_words
-from dashboard.state import api, pick, readable_errors, real
+from dashboard.promise_picker import pick_promise, promise_words
+from dashboard.state import api, pick, readable_errors
 from dashboard.tables import table
 from services.contract.figures_load import AXES, load_figure
 from services.contract.load import LoadCurvesModel, LoadRequest
@@ -34,7 +34,7 @@ def page() -> None:
             )
             return
         lists = pick_lists(case)
-        ttft_ms, tpot_ms = _promise()
+        ttft_ms, tpot_ms = pick_promise()
         with st.spinner("Simulating the service at rising load …"):
             found = curves(_request(case, lists, ttft_ms, tpot_ms).model_dump_json())
         st.markdown(tipping_words(found))
@@ -42,19 +42,6 @@ def page() -> None:
             st.markdown(kept_words(found))
         _plots(found, ttft_ms, tpot_ms)
         table(rows(found), "load", alt="Service by load")
-
-
-def _promise() -> tuple[float | None, float | None]:
-    """What users are promised, in milliseconds; None promises nothing."""
-    left, right = st.columns(2)
-    free = {"placeholder": "nothing promised", "step": 10.0}
-    ttft_ms = real(
-        left, "First token within, ms", "slo_ttft_ms", 0.1, 1e9, None, help="From arrival to the first token.", **free
-    )
-    tpot_ms = real(
-        right, "Each further token within, ms", "slo_tpot_ms", 0.1, 1e9, None, help="Mean of a request.", **free
-    )
-    return ttft_ms, tpot_ms
 
 
 def _request(
@@ -103,12 +90,7 @@ def _plots(found: LoadCurvesModel, ttft_ms: float | None, tpot_ms: float | None)
             )
         else:
             _plot(found, "goodput_requests_per_s")
-            st.caption(f"Requests a second within {text.joined(_promised(ttft_ms, tpot_ms))}.")
-
-
-def _promised(ttft_ms: float | None, tpot_ms: float | None) -> list[str]:
-    first = [] if ttft_ms is None else [f"{text.ms(ttft_ms)} to the first token"]
-    return first + ([] if tpot_ms is None else [f"{text.ms(tpot_ms)} for each further one"])
+            st.caption(f"Requests a second that get {promise_words(ttft_ms, tpot_ms)}.")
 
 
 def _plot(found: LoadCurvesModel, axis: str, promise: float | None = None) -> None:

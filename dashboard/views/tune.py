@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from dashboard import names
 from dashboard.costs_picker import CostsChoice, pick_costs
 from dashboard.pickers import EngineChoice, ServingChoice, pick_engine, pick_serving, pick_trace
+from dashboard.promise_picker import pick_promise
 from dashboard.schedule_picker import Timing, pick_timing
 from dashboard.state import api, go, pick, readable_errors, real, whole
 from dashboard.tune_summary import Search, summary
@@ -36,10 +37,10 @@ def page() -> None:
             st.subheader("How it is served")
             serving = pick_serving()
         st.subheader("What is asked")
-        search = _search()
+        search = _search(trace.kind)
         st.subheader("When")
         timing = pick_timing(trace)
-        wrong = engine.problem or timing.problem
+        wrong = engine.problem or costs.problem or timing.problem
         if wrong is None:
             st.info(summary(trace, engine, costs, serving, search, timing), icon=":material/summarize:")
         label, icon = ("Keep the schedule", "schedule") if timing.repeats else ("Start tuning", "play_arrow")
@@ -48,7 +49,7 @@ def page() -> None:
                 _ask(trace, engine, costs, serving, search, timing)
 
 
-def _search() -> Search:
+def _search(kind: str) -> Search:
     left, middle, right = st.columns([2, 1, 1], vertical_alignment="bottom")
     objective = pick(left, "Objective", list(names.OBJECTIVES), "objective", show=names.OBJECTIVES.__getitem__)
     trials = whole(middle, "Trials", "trials", 1, 10_000, 24, help="Trial 0 is the engine's own default list.")
@@ -76,7 +77,11 @@ def _search() -> Search:
         max_memory_mib=memory,
         max_capture_s=capture,
     )
-    return Search(objective, trials or 24, (holdout or 0) / 100, budget)
+    ttft_ms, tpot_ms = None, None
+    if kind == "requests":
+        st.markdown("**Promised to users**, to count goodput")
+        ttft_ms, tpot_ms = pick_promise()
+    return Search(objective, trials or 24, (holdout or 0) / 100, budget, ttft_ms, tpot_ms)
 
 
 def _ask(
@@ -87,8 +92,9 @@ def _ask(
         "engine": engine.spec,
         "profile": costs.profile,
         "model": costs.model,
+        **({"worker": costs.worker} if costs.worker else {}),
         "options": engine.options,
-        "serving": ServingOptionsModel.model_validate(serving.document()),
+        "serving": ServingOptionsModel.model_validate({**serving.document(), **search.promise()}),
         "budget": search.budget,
         "objective": search.objective,
         "trials": search.trials,

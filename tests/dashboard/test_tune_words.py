@@ -9,10 +9,12 @@ from dashboard.costs_picker import CostsChoice, model_label
 from dashboard.pickers import EngineChoice, ServingChoice, clone_parameters
 from dashboard.schedule_picker import Timing
 from dashboard.tune_summary import Search, summary
+from dashboard.worker_picker import worker_words
 from services.contract.budget import BudgetModel
 from services.contract.model import ModelSummary
 from services.contract.sweep import MEASURE, SweepModel
 from services.contract.trace import TraceModel
+from services.contract.worker_wish import WorkerWish
 
 ENGINE = EngineChoice("vllm@0.33.0", {"max_num_seqs": "64"})
 COSTS = CostsChoice(MEASURE, "tiny-llama", "by the costs of **tiny-llama**, which is measured here first")
@@ -60,8 +62,18 @@ def test_a_clone_of_a_sweep_that_measured_measures_again() -> None:
     sweep |= {"started_at": None, "finished_at": None}
     asked = clone_parameters(SweepModel.model_validate(sweep))
     assert (asked["costs"], asked["model"], asked.get("profile")) == ("measured", "tiny-llama", None)
+    assert (asked["device"], asked["gpu"], asked["slo_ttft_ms"]) == ("auto", "", "")
     asked = clone_parameters(SweepModel.model_validate({**sweep, "profile": "h200", "model": None}))
     assert (asked["costs"], asked["profile"]) == ("", "h200")
+
+
+def test_what_is_promised_and_where_is_measured_is_read_back() -> None:
+    search = Search("step", 8, 0.3, BudgetModel(), slo_ttft_ms=200, slo_tpot_ms=25)
+    said = summary(trace(), ENGINE, COSTS, ServingChoice(None, 1.0, 1, None, None), search, Timing())
+    assert "requests that get their first token within 200\u00a0ms and each further one within 25.0\u00a0ms" in said
+    assert search.promise() == {"slo_ttft_ms": 200, "slo_tpot_ms": 25}
+    assert worker_words(WorkerWish(gpu="H200", memory_gib=100)) == "a GPU of type H200 with at least 100\u00a0GiB"
+    assert [worker_words(WorkerWish(device=d)) for d in ("auto", "cpu")] == ["a GPU where there is one", "the CPU"]
 
 
 def test_the_size_of_a_model_is_said_in_words() -> None:

@@ -21,6 +21,6 @@ def test_goodput_follows_the_promise_and_both_live_in_the_link(stack, tuned, pag
     fill(page, "First token within, ms", "200")
     fill(page, "Each further token within, ms", "25")
     expect(page.get_by_text(re.compile("The promise is kept for 99% of the requests"))).to_be_visible()
-    expect(page.get_by_text(re.compile("Requests a second within 200.ms to the first token"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Requests a second that get their first token within 200.ms"))).to_be_visible()
     expect(page).to_have_url(re.compile(r"slo_ttft_ms=200&slo_tpot_ms=25"))
     assert page.locator(".js-plotly-plot").count() == 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import text
+from dashboard import names, text
 from dashboard.comparison import card_row
 from services.contract.audit import AuditModel
 from services.contract.serving import ServingReportModel
@@ -27,7 +27,7 @@ def audit_panel(audit: AuditModel) -> None:
         unused = text.count(len(audit.never_used), "sizes")
         st.markdown(f"**Never used, {unused}:** {text.short_sizes(audit.never_used)}")
     for warning in audit.warnings:
-        st.warning(warning.message, icon=":material/warning:")
+        st.warning(names.spoken(warning.message), icon=":material/warning:")
 
 
 def serving_panel(report: ServingReportModel) -> None:

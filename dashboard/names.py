@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 Colour = Literal["gray", "blue", "green", "red", "orange"]
@@ -90,6 +91,12 @@ def device_name(device: str) -> str:
     """`0: NVIDIA H200` as `NVIDIA H200`, `cpu` as `CPU`."""
     name = device.partition(": ")[2] or device
     return "CPU" if name == "cpu" else name
+
+
+def spoken(sentence: str) -> str:
+    """A sentence of the API with engines by their names (`vllm@0.33.0` as `vLLM 0.33.0`) and a capital in front."""
+    known = re.sub(r"\b([a-z][a-z-]*@\d[\w.]*\w)", lambda found: engine_name(found[1]), sentence)
+    return known[:1].upper() + known[1:]
 
 
 def family_name(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import basket, text
+from dashboard import basket, names, text
 from dashboard.case import CaseChoice, pick_case
 from dashboard.charts import histogram_chart
 from dashboard.comparison import card, card_row, cards
@@ -37,7 +37,7 @@ def page() -> None:
         _drop(covered, sizes)
         _buckets(covered)
         for note in covered.notes:
-            st.caption(note[:1].upper() + note[1:])
+            st.caption(names.spoken(note))
 
 
 def _scorecard(case: CaseChoice, covered: CoverageModel, base: CoverageModel) -> None:
@@ -60,7 +60,7 @@ def _histogram(covered: CoverageModel) -> None:
     st.subheader("The list over the traffic")
     family = covered.families.get(covered.decode_family)
     if family is None:
-        st.info("This traffic has no decode step.")
+        st.info("This traffic has no decode step: choose another trace.", icon=":material/upload_file:")
         return
     sizes = covered.effective.get(covered.decode_family, ())
     histogram_chart(covered.decode_family, family, {covered.decode_family: sizes})
@@ -126,12 +126,16 @@ def _row(bucket: BucketModel, covered: CoverageModel) -> dict[str, Any]:
         "No graph ms": bucket.fallback_ms,
         "Capture s": bucket.capture_s,
         "MiB": bucket.memory_mib,
-        "Break-even": bucket.break_even_steps,
-        "vs next": back,
+        "Break-even": _whole(bucket.break_even_steps),
+        "vs next": _whole(back),
         "Paid back": text.duration(back / rate) if back is not None and rate > 0 else "",
         "Dropped: step ms": bucket.without.mean_step_ms if bucket.without else None,
         "Measured": bucket.measured,
     }
+
+
+def _whole(steps: float | None) -> int | None:
+    return None if steps is None else round(steps)
 
 
 def _figure(form: str, help: str) -> Any:
@@ -148,8 +152,8 @@ _COLUMNS = {
     "No graph ms": _figure("%.2f", "A step of as many rows without a graph."),
     "Capture s": _figure("%.3f", "Time to capture this size."),
     "MiB": _figure("%.1f", "Memory that this size adds."),
-    "Break-even": _figure("%.0f", "Steps until captured pays against running without a graph."),
-    "vs next": _figure("%.0f", "Steps until captured pays against the next larger size."),
+    "Break-even": _figure("localized", "Steps until captured pays against running without a graph."),
+    "vs next": _figure("localized", "Steps until captured pays against the next larger size."),
     "Dropped: step ms": _figure("%.3f", "Mean step of the list without this size."),
 }
 

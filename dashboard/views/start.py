@@ -57,29 +57,27 @@ def page() -> None:
 
 
 def _standing() -> None:
-    traces, sweeps = api().traces(limit=50).items, api().sweeps().items
-    if not traces:
+    newest = api().traces(limit=1).items
+    if not newest:
         st.info("Nothing here yet: hand in a trace first.", icon=":material/upload_file:")
         return
-    _audit({trace.id or "": trace for trace in traces})
-    waiting = sum(sweep.state in ("queued", "running") for sweep in sweeps)
-    done = sum(sweep.state == "complete" for sweep in sweeps)
-    st.caption(
-        f"Here now: {text.count(len(traces), 'traces')}, {text.count(done, 'finished sweeps')}, "
-        f"{text.count(waiting, 'sweeps')} running or waiting."
-    )
-
-
-def _audit(traces: dict[str, TraceModel]) -> None:
-    """The audit of the trace of the URL, else of the newest one, by the engine that it names."""
     wanted = chosen("trace")
-    trace = traces.get(wanted or "") or next(iter(traces.values()))
+    _audit(newest[0] if wanted in (None, newest[0].id) else api().trace(wanted))
+    sweeps = api().sweeps()
+    waiting = sum(sweep.state in ("queued", "running") for sweep in sweeps.items)
+    done = sum(sweep.state == "complete" for sweep in sweeps.items)
+    among = "" if sweeps.next_after is None else f" among the newest {len(sweeps.items)}"
+    st.caption(f"{text.count(done, 'sweeps')} finished, {text.count(waiting, 'sweeps')} running or waiting{among}.")
+
+
+def _audit(trace: TraceModel) -> None:
+    """What its list does, by the rules of the engine that it names."""
     audit = api().audit(trace.id or "", {})
     with st.container(border=True):
         st.markdown(f"**{trace.name}**, judged by the rules of {names.engine_name(audit.engine)}")
         audit_panel(audit)
         for note in audit.notes:
-            st.caption(note[:1].upper() + note[1:])
+            st.caption(names.spoken(note))
         with st.container(horizontal=True):
             if st.button("Tune for it", type="primary", icon=":material/tune:"):
                 go("tune", trace=trace.id or "")

@@ -54,19 +54,19 @@ def _pick_tag(traces: Sequence[TraceModel]) -> str | None:
 def _details(trace: TraceModel) -> None:
     with st.container(border=True):
         row = card_row()
-        row.metric("Format", names.format_name(trace.format), width=190)
-        row.metric("Rows kept", text.count(trace.rows_kept), help=f"of {text.count(trace.rows_read)} read", width=190)
-        row.metric("Span", text.duration(trace.span_s), width=190)
+        row.metric("Format", names.format_name(trace.format), width=178)
+        row.metric("Rows kept", text.count(trace.rows_kept), help=f"of {text.count(trace.rows_read)} read", width=178)
+        row.metric("Span", text.duration(trace.span_s), width=178)
         label, value = _rate(trace)
-        row.metric(label, value, width=190)
-        row.metric("Evidence", _origin(trace), width=190, help="How the sizes of its steps are known.")
+        row.metric(label, value, width=178)
+        row.metric("Evidence", _origin(trace), width=178, help="How the sizes of its steps are known.")
         for tag in trace.tags:
             st.badge(tag, icon=":material/label:", color="gray")
         for reason, rows in trace.dropped.items():
             if rows:
                 st.caption(f"Dropped {text.count(rows, 'rows')}: {reason.replace('_', ' ')}")
         for note in trace.notes:
-            st.caption(note[:1].upper() + note[1:])
+            st.caption(names.spoken(note))
         _actions(trace)
 
 

@@ -42,7 +42,7 @@ def page() -> None:
         st.subheader("What the engine's list does today")
         audit_panel(audit)
         for note in dict.fromkeys((*histogram.notes, *audit.notes)):
-            st.caption(note[:1].upper() + note[1:])
+            st.caption(names.spoken(note))
         with st.container(horizontal=True):
             if st.button("Tune for this trace", type="primary", icon=":material/tune:"):
                 go("tune", trace=trace.id or "")

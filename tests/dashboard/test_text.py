@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard import text
+from dashboard import names, text
 
 
 def spaced(shown: str | None) -> str:
@@ -77,3 +77,8 @@ def test_a_long_list_is_cut_in_its_middle() -> None:
     shown = text.short_sizes(range(1, 101))
     assert shown.startswith("1, 2, 3") and shown.endswith("99, 100") and "…" in shown
     assert text.short_sizes((1, 2, 4)) == "1, 2, 4"
+
+
+def test_engines_are_spoken_of_by_their_names() -> None:
+    assert names.spoken("the default of vllm@0.33.0 is assumed.") == "The default of vLLM 0.33.0 is assumed."
+    assert names.spoken("write to a@b.example") == "Write to a@b.example"

@@ -107,7 +107,8 @@ NOT_TAKEN_ALONG = """() => {
   const ending = words => buttons.filter(text => text.endsWith(words)).length;
   const tables = document.querySelectorAll('[data-testid=stDataFrame]').length;
   const plots = document.querySelectorAll('[data-testid=stPlotlyChart]').length;
-  return [tables - ending(' as CSV'), tables - ending(' as JSON'), plots - ending('Plot as HTML')];
+  const missing = [tables - ending(' as CSV'), tables - ending(' as JSON'), plots - ending('Plot as HTML')];
+  return missing.map(count => Math.max(0, count));
 }"""
 
 # Step, arrow and remove buttons inside fields repeat what the arrow keys and the backspace key do there, and are left

@@ -17,7 +17,7 @@ from tuner.engines.kv import KvTokens
 from tuner.front import Front, best_front
 from tuner.guard import Guard
 from tuner.kv_cache import graph_memory, kv_cache
-from tuner.recommendation import Objective, Scorecard, ServingOptions, TuneRequest
+from tuner.recommendation import Objective, Scorecard, ServingOptions, Target, TuneRequest
 from tuner.scorecard import list_regret, score
 from tuner.traffic import Observed, dispatch_of, observe
 from workloads.histogram import StepHistogram
@@ -152,15 +152,25 @@ class Case:
         """Why the engine would not start with `lists`; None where it starts."""
         return self.engine.effective(self._asked(lists), self.options).refused
 
-    def front(self, observed: Observed, budget: Budget | None = None, guard: Guard | None = None) -> Front:
-        """The exact front for a workload, or for its guarded histogram; see `tuner.front.best_front`."""
+    def front(
+        self,
+        observed: Observed,
+        budget: Budget | None = None,
+        guard: Guard | None = None,
+        target: Target | None = None,
+    ) -> Front:
+        """The exact front for a workload, or for its guarded histogram; see `tuner.front.best_front`.
+
+        Args:
+            target: what it minimises; None is the objective of this case.
+        """
         guarded = None if guard is None else guard.spread(observed.decode, observed.reachable)
         return best_front(
             observed.decode,
             self.profile,
             observed.decode_family,
             budget=budget or self.budget,
-            objective=self.objective,
+            objective=target or self.objective,
             allowed=self.allowed,
             rule=self.rule,
             reachable=observed.reachable,

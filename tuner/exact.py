@@ -78,7 +78,7 @@ def solve(problem: Problem, max_length: int = DEFAULT_MAX_LENGTH, *, method: Met
         lists = _by_windows(programme, layers)
     solve_ms = (time.perf_counter() - begin) * 1e3
     if not lists:
-        raise Infeasible(_why_none(programme, layers), field="max_length")
+        raise Infeasible(why_none(programme, layers), field="max_length")
     front = tuple(BestList(k, _sizes(programme, chosen), programme.cost_ms(chosen)) for k, chosen in lists)
     return Solution(front, floor_ms(problem), optimal, gap, solve_ms)
 
@@ -122,7 +122,8 @@ def floor_ms(problem: Problem) -> float:
     return float(least_ms(*free.general(np.zeros_like(free.price_ms)))[0])
 
 
-def _why_none(programme: Programme, layers: int) -> str:
+def why_none(programme: Programme, layers: int) -> str:
+    """Why no list of at most `layers` sizes meets the constraints, and what would."""
     p = programme
     # Every bucket costs one and nothing else does: the value is the fewest sizes that meet the constraints.
     fewest = least_ms(*p.free().general(np.ones(len(p.weight))))[0]

@@ -184,6 +184,27 @@ def general_layers(
 
 
 @compiled
+def interval_layers(cost: F64, tail: F64, start: I64, layers: int) -> tuple[F64, I32]:
+    """As `general_layers`, for any cost of a bucket j that serves what lies above position i: float64 [N + 1, N + 1],
+    read at [j, i] with i below j."""
+    n = len(tail) - 1
+    value = np.empty((layers + 1, n + 1))
+    choice = np.full((layers + 1, n + 1), -1, dtype=np.int32)
+    value[0] = tail
+    for r in range(1, layers + 1):
+        value[r] = value[r - 1]
+        for j in range(1, n + 1):
+            rest = value[r - 1, j]
+            if rest == np.inf:
+                continue
+            for i in range(start[j], j):
+                if rest + cost[j, i] < value[r, i] * (1.0 - TIE):
+                    value[r, i] = rest + cost[j, i]
+                    choice[r, i] = j
+    return value, choice
+
+
+@compiled
 def least_ms(
     weight: F64,
     bucket_ms: F64,

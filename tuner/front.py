@@ -14,9 +14,10 @@ from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes
 from tuner.exact import DEFAULT_MAX_LENGTH, BestList, Problem, Resource, floor_ms, solve
 from tuner.programme import Shared
-from tuner.recommendation import FrontPoint, Objective
-from tuner.scorecard import admitted, list_regret
+from tuner.recommendation import FrontPoint, Target
+from tuner.scorecard import admitted, list_regret, times_of
 from tuner.step_cost import capture_cost, step_cost, terms_ms
+from tuner.tail import solve_tail
 from workloads.arrays import F64, I64, Bool
 from workloads.errors import BadInput
 from workloads.histogram import StepHistogram
@@ -48,7 +49,7 @@ def problem_of(
     cost: FamilyCost,
     *,
     budget: Budget,
-    objective: Objective = "step",
+    objective: Target = "step",
     allowed: AllowedSizes | None = None,
     rule: FamilyDispatch | None = None,
     reachable: int | None = None,
@@ -111,7 +112,7 @@ def best_front(
     family: str,
     *,
     budget: Budget,
-    objective: Objective = "step",
+    objective: Target = "step",
     allowed: AllowedSizes | None = None,
     rule: FamilyDispatch | None = None,
     reachable: int | None = None,
@@ -123,6 +124,7 @@ def best_front(
     """Solve for every length up to `budget.max_length` (64 by default, never more than the engine holds).
 
     Args:
+        objective: p99 looks at the decode family's recorded histogram alone, not at `guarded` and `others`.
         guarded: lists are chosen for this histogram instead (see `tuner.guard`); all figures stay those of
             `histogram`, so a longer list of such a front can be slower than a shorter one.
         read: the curve that lists are chosen on, see `problem_of`; all figures stay those of the profile.
@@ -145,8 +147,12 @@ def best_front(
         read=read,
         others=[(steps, profile.family(name)) for name, steps in (others or {}).items()],
     )
-    solution = solve(_weighed(problem, guarded, objective), length_bound(budget, allowed))
     terms = terms_ms(cost, histogram)
+    longest = length_bound(budget, allowed)
+    if objective == "p99":
+        solution = solve_tail(problem, terms, longest)
+    else:
+        solution = solve(_weighed(problem, guarded, objective), longest)
     by_steps = objective == "step" and guarded is None and read is None
     as_read = replace(problem, bucket_ms=cost.bucket_ms_at(problem.candidates), weights=histogram.steps.copy())
     floor = solution.floor_ms if by_steps else floor_ms(as_read)
@@ -160,7 +166,7 @@ def best_front(
     return Front(points, floor, solution.optimal, solution.gap, solution.solve_ms)
 
 
-def _weighed(problem: Problem, guarded: StepHistogram | None, objective: Objective) -> Problem:
+def _weighed(problem: Problem, guarded: StepHistogram | None, objective: Target) -> Problem:
     if guarded is None:
         return problem
     weights = guarded.steps * guarded.sizes if objective == "token" else guarded.steps
@@ -187,17 +193,18 @@ def _point(
     own = FamilyDispatch(buckets) if rule is None else replace(rule, buckets=buckets, otherwise=None)
     dispatch = DispatchTable({family: own})
     step_ms = step_cost(profile, dispatch, family, histogram.sizes).ms + terms
-    rows = histogram.steps * histogram.sizes
+    mean_ms, token_ms, p99_ms = times_of(step_ms, histogram)
     captured = [capture_cost(profile.family(name), best.sizes) for name in families]
     regret, _ = list_regret(profile, dispatch, family, reachable, allowed)
     return FrontPoint(
         best.list_length,
         best.sizes,
-        float(histogram.steps @ step_ms) / histogram.total_steps,
-        float(rows @ step_ms / rows.sum()),
+        mean_ms,
+        token_ms,
         _sum(seconds for seconds, _ in captured),
         _sum(mib for _, mib in captured),
         regret,
+        p99_ms,
     )
 
 
@@ -211,7 +218,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return total
 
 
-def _shared(steps: StepHistogram, cost: FamilyCost, sizes: I64, objective: Objective) -> Shared:
+def _shared(steps: StepHistogram, cost: FamilyCost, sizes: I64, objective: Target) -> Shared:
     weights = steps.steps * steps.sizes if objective == "token" else steps.steps
     every: I64 = np.arange(steps.largest + 1, dtype=np.int64)
     return Shared(steps.sizes, weights.astype(np.float64), cost.bucket_ms_at(sizes), cost.fallback_ms_at(every))

@@ -179,6 +179,14 @@ class Programme:
             self, weight=none, unserved_ms=none, shared_weight=np.zeros_like(self.shared_weight), tail_ms=ends
         )
 
+    def intervals_ms(self) -> F64:
+        """Mean time of bucket j serving what lies above position i: float64 [N + 1, N + 1], of use where i < j."""
+        served = self.weight[:, None] - np.maximum(self.weight[None, :], self.unserved_weight[:, None])
+        alone = np.maximum(self.unserved_ms[:, None] - self.spent_ms[None, :], 0.0)
+        shared = self.shared_weight[:, :, None] - self.shared_weight[:, None, :]
+        made: F64 = self.bucket_ms[:, None] * served + alone + (self.shared_ms[:, :, None] * shared).sum(axis=0)
+        return made
+
     def cost_ms(self, chosen: list[int]) -> float:
         """Mean step time of a list of positions (increasing), prices left out, by definition."""
         total, i = 0.0, 0

@@ -19,6 +19,9 @@ from workloads.traces.records import Traffic
 Objective = Literal["step", "token"]
 """step: mean time of a step (GPU time). token: mean time per generated token, a step of n rows counting n times."""
 
+Target = Literal["step", "token", "p99"]
+"""What a front minimises; p99: the time that 99 % of the steps keep."""
+
 Verdict = Literal["adopt", "try", "keep_default", "inconclusive"]
 
 TrialState = Literal["complete", "infeasible", "failed"]
@@ -107,6 +110,7 @@ class FrontPoint:
     capture_s: float | None
     memory_mib: float | None
     worst_regret: float | None
+    p99_step_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

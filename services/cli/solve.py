@@ -27,13 +27,21 @@ from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.front import Front, best_front
 from tuner.promise import promised_front
-from tuner.recommendation import Objective
+from tuner.recommendation import Objective, Target
 from workloads.errors import BadUsage
 
 NO_TRAFFIC = "no traffic: the first list is the shortest that keeps the promise; means count every size once"
 
 ObjectiveChoice = Annotated[
     Objective, typer.Option("--objective", help="step: mean step time. token: mean time per generated token.")
+]
+
+
+TargetChoice = Annotated[
+    Target,
+    typer.Option(
+        "--objective", help="step: mean step time. token: mean time per generated token. p99: 99th percentile step."
+    ),
 ]
 
 
@@ -47,7 +55,7 @@ def solve(
     max_capture_s: MaxCapture = None,
     max_tail: MaxTail = 1.0,
     regret: Regret = DEFAULT_REGRET,
-    objective: ObjectiveChoice = "step",
+    objective: TargetChoice = "step",
     as_json: Json = False,
 ) -> None:
     """The list of least expected step time for every length; without SOURCE, lists that keep --regret at any size."""
@@ -82,14 +90,14 @@ def _promised(asked: Asked, profile: CostProfile, budget: Budget) -> Front:
     return promised_front(profile, budget, case, reachable)
 
 
-def _front(workload: Workload, profile: CostProfile, budget: Budget, objective: Objective) -> Front:
+def _front(workload: Workload, profile: CostProfile, budget: Budget, objective: Target) -> Front:
     choice = workload.choice
     if choice is None:
         observed = workload.observe(profile)
         family = _only_family(workload, list(observed.histograms), profile)
         return best_front(observed.histograms[family], profile, family, budget=budget, objective=objective)
-    case = Case(choice.engine, choice.options, profile, workload.serving, budget, objective)
-    return case.front(case.observe(workload.read.traffic, case.default_lists()))
+    case = Case(choice.engine, choice.options, profile, workload.serving, budget, "step")
+    return case.front(case.observe(workload.read.traffic, case.default_lists()), target=objective)
 
 
 def _only_family(workload: Workload, families: list[str], profile: CostProfile) -> str:

@@ -44,6 +44,7 @@ class FrontPointModel(Answer):
     capture_s: float | None
     memory_mib: float | None
     worst_regret: float | None
+    p99_step_ms: float | None = None
 
     @classmethod
     def from_domain(cls, point: FrontPoint) -> Self:

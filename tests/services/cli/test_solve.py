@@ -85,3 +85,28 @@ def test_without_traffic_an_engines_rules_and_limits_hold(captune: Captune) -> N
     assert "h200-llama-3.1-8b" in alone["notes"][1]
     refused = captune("solve", "--regret", "inf", "--json")
     assert refused.code == 2 and "--regret RHO" in refused.reason
+
+
+def test_the_percentile_as_objective_beats_the_mean_there_and_pays_in_the_mean(
+    captune: Captune, repository: Path
+) -> None:
+    sample = repository / "workloads" / "samples" / "chat_and_code.csv"
+    asked = (
+        "solve",
+        sample,
+        "--profile",
+        "h200-llama-3.1-8b",
+        "--policy",
+        "decode",
+        "--engine",
+        "vllm@0.33.0",
+        "--json",
+    )
+    by_mean, by_tail = (captune(*asked, "--objective", of).document["front"] for of in ("step", "p99"))
+    assert [entry["list_length"] for entry in by_mean] == [entry["list_length"] for entry in by_tail]
+    for mean, tail in zip(by_mean, by_tail, strict=True):
+        assert tail["p99_step_ms"] <= mean["p99_step_ms"] * 1.015  # chosen on the upper curve, shown at the mean
+        assert tail["worst_regret"] <= 0.10 + 1e-9
+    assert sum(tail["p99_step_ms"] < mean["p99_step_ms"] for mean, tail in zip(by_mean, by_tail, strict=True)) > 5
+    refused = captune(*asked[:-1], "--objective", "p99", "--max-memory-mib", "300")
+    assert refused.code == 2 and "budget on memory" in refused.reason

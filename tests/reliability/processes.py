@@ -147,11 +147,14 @@ class House:
         for process in self.processes.values():
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, deadline_s - time.monotonic()))
-        for pid in marked(self._mark):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for process in self.processes.values():
-            process.wait()
+        deadline_s = time.monotonic() + STOP_S
+        while (left := marked(self._mark)) and time.monotonic() < deadline_s:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for process in self.processes.values():
+                process.poll()
+            time.sleep(0.1)
 
     def _kill_one(self, what: bytes) -> bool:
         for pid in marked(self._mark):

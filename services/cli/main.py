@@ -20,6 +20,8 @@ COMMANDS = (
     "score",
     "solve",
     "tune",
+    "robust",
+    "drift",
     "profile",
     "record",
     "verify",

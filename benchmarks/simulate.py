@@ -1,6 +1,8 @@
-"""How fast the simulation is: generated requests through every policy, and what doubling their number costs.
+"""How fast the simulation is: generated requests through every policy as their number grows, and what features cost.
 
     python -m benchmarks.simulate [--requests 1000000]
+
+All times are CPU time of this process, so that other work on the machine counts less.
 
 The traffic: Poisson arrivals at about 85 % of what one engine sustains, log-normal prompts (median 600 tokens) and
 exponential outputs (mean 200 tokens), step times of the shape that an 8B model shows on one large GPU.
@@ -10,17 +12,29 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from workloads.serving.capacity import engine_ms_per_request
+from workloads.serving.features import Features, Speculation
 from workloads.serving.limits import PolicyName, SchedulerLimits
 from workloads.serving.simulate import Simulation, simulate
 from workloads.serving.step_time import StepTime
+from workloads.traces.prefix_blocks import PrefixBlocks
 from workloads.traces.records import RequestTrace
 
 POLICIES: tuple[PolicyName, ...] = ("decode", "sglang", "vllm")
 LIMITS = SchedulerLimits(max_running_requests=512, token_budget=8192, chunked_prefill_tokens=8192, kv_tokens=1_000_000)
+PLAIN = Features()
+TIGHT = replace(LIMITS, kv_tokens=300_000)  # so that preemption and eviction happen all the time
+FEATURES = {
+    "preemption": (Features(preempt=True), TIGHT),
+    "prefix cache": (Features(preempt=True, prefix_cache=True), TIGHT),
+    "speculation": (Features(speculation=Speculation(3, 0.7)), LIMITS),
+    "4 ranks": (Features(attention_ranks=4), LIMITS),
+}
+TOLD = ("preemptions", "recomputed_tokens", "prefix_hit_share", "tokens_per_step", "rank_padding")
 
 
 def step_time() -> StepTime:
@@ -44,14 +58,83 @@ def traffic(requests: int, policy: PolicyName, load_share: float = 0.85) -> Requ
     return RequestTrace(arrival_s - arrival_s[0], input_tokens, output_tokens)
 
 
-def timed(trace: RequestTrace, policy: PolicyName) -> tuple[float, Simulation]:
-    """Seconds of one simulation, the best of three, and the simulation."""
+def with_blocks(trace: RequestTrace, block_tokens: int = 512) -> RequestTrace:
+    """The same requests as chats of 16 turns: a request begins with all whole blocks of the shorter of it and the one
+    before it in its chat."""
+    counts = -(-trace.input_tokens // block_tokens)
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+    chat = np.repeat(np.arange(len(trace)) // 16, counts)
+    longest = int(counts.max())
+    return replace(trace, prefix_blocks=PrefixBlocks(block_tokens, chat * longest + within, starts))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """CPU seconds of this process for one simulation, the best of some, and the simulation."""
+
+    cpu_s: float
+    simulation: Simulation
+
+    @property
+    def changes(self) -> int:
+        """Steps that changed the batch: rows of the step trace."""
+        return len(self.simulation.steps)
+
+
+def timed(
+    trace: RequestTrace,
+    policy: PolicyName,
+    features: Features = PLAIN,
+    limits: SchedulerLimits = LIMITS,
+    repeats: int = 2,
+) -> Timed:
     best_s = float("inf")
-    for _ in range(3):
-        begin = time.perf_counter()
-        simulation = simulate(trace, policy, LIMITS, step_time())
-        best_s = min(best_s, time.perf_counter() - begin)
-    return best_s, simulation
+    for _ in range(repeats):
+        begin = time.process_time()
+        simulation = simulate(trace, policy, limits, step_time(), features=features)
+        best_s = min(best_s, time.process_time() - begin)
+    return Timed(best_s, simulation)
+
+
+def compiled_s(policy: PolicyName, features: Features) -> float:
+    """CPU seconds of a first small run: compiling, or reading the cache of an earlier process."""
+    return timed(with_blocks(traffic(100, policy)), policy, features, repeats=1).cpu_s
+
+
+def growth(policy: PolicyName, requests: int) -> None:
+    """Plain batching as the number of requests grows: seconds for each step that changes the batch stay the same."""
+    for count in (requests // 4, requests // 2, requests):
+        trace = traffic(count, policy)
+        run = timed(trace, policy)
+        report = run.simulation.report
+        print(
+            f"{policy:7s} {count:9,} requests, {trace.decode_tokens / 1e6:4.0f} M decode tokens, "
+            f"{run.simulation.steps.total_steps:10,} steps, {run.changes:9,} changes: {run.cpu_s:6.2f} s, "
+            f"{run.cpu_s / run.changes * 1e6:.2f} us a change; load share {report.load_share:.2f}, mean batch "
+            f"{report.mean_running:.0f}, utilisation {report.utilisation:.2f}, overloaded {report.overloaded}"
+        )
+
+
+def extras(policy: PolicyName, requests: int) -> None:
+    """What each feature costs by itself, beside plain batching of the same requests."""
+    trace = with_blocks(traffic(requests, policy))
+    plain = timed(trace, policy)
+    print(f"{policy:7s} {requests:9,} requests, plain: {plain.cpu_s:.2f} s")
+    for name, (features, limits) in FEATURES.items():
+        if policy == "decode" and features.prefix_cache:
+            continue
+        run = timed(trace, policy, features, limits, repeats=1)
+        report = run.simulation.report
+        told = ", ".join(f"{key} {value}" for key in TOLD if (value := _shown(getattr(report, key))))
+        print(
+            f"        {name:12s} {run.cpu_s:6.2f} s (x{run.cpu_s / plain.cpu_s:.1f}), {run.changes:9,} changes, "
+            f"{run.cpu_s / run.changes * 1e6:.2f} us a change; {told or 'nothing of it happened'}"
+        )
+
+
+def _shown(value: float | int | None) -> str:
+    return "" if not value else f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def main() -> None:
@@ -59,18 +142,12 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1_000_000)
     requests = parser.parse_args().requests
     for policy in POLICIES:
-        timed(traffic(100, policy), policy)  # compiles
-        half_s, _ = timed(traffic(requests // 2, policy), policy)
-        trace = traffic(requests, policy)
-        full_s, simulation = timed(trace, policy)
-        report = simulation.report
-        print(
-            f"{policy:7s} {requests} requests, {trace.decode_tokens / 1e6:.0f} M decode tokens: {full_s:.2f} s, "
-            f"{requests / full_s:,.0f} requests/s, {len(simulation.steps):,} rows for "
-            f"{simulation.steps.total_steps:,} steps; twice the requests cost x{full_s / half_s:.2f}; "
-            f"load share {report.load_share:.2f}, mean batch {report.mean_running:.0f}, "
-            f"utilisation {report.utilisation:.2f}, overloaded {report.overloaded}"
-        )
+        print(f"{policy:7s} first run, plain: {compiled_s(policy, PLAIN):.1f} s of CPU time")
+    print(f"        first run, with a feature: {compiled_s('vllm', FEATURES['prefix cache'][0]):.1f} s of CPU time")
+    for policy in POLICIES:
+        growth(policy, requests)
+    for policy in POLICIES:
+        extras(policy, requests)
 
 
 if __name__ == "__main__":

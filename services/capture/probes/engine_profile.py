@@ -1,0 +1,205 @@
+"""From the starts of one engine to a CostProfile whose software names it: same file, pages and report as any other."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from services.capture.probes.records import StartRecord
+from services.capture.probes.step_terms import StepTerms, TermPoint, fit_terms
+from services.capture.probes.step_time import StepProtocol
+from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
+from tuner.engines.base import Engine
+from workloads.errors import MeasurementFailed
+from workloads.histogram import Unit
+from workloads.models.config import ModelConfig
+
+_BYTES_PER_VALUE = 2  # bfloat16, what these engines load such configs as
+
+
+def terms_of(starts: Sequence[StartRecord], engine: Engine) -> StepTerms:
+    """The price of real rows and KV tokens, from the starts that measured it.
+
+    Raises:
+        MeasurementFailed: none did.
+    """
+    points = []
+    for start in _of(starts, "steps"):
+        buckets = _captured(start, engine)
+        for timing in start.steps:
+            bucket = min((size for size in buckets if size >= timing.rows), default=None)
+            if bucket is not None:
+                points.append(TermPoint(bucket, timing.rows, timing.context_tokens, timing.step_ms))
+    return fit_terms(points)
+
+
+def build_engine_profile(
+    starts: Sequence[StartRecord],
+    *,
+    engine: Engine,
+    model: ModelConfig,
+    dummy_weights: bool,
+    context_tokens: int,
+    protocol: StepProtocol,
+    command: str | None = None,
+) -> CostProfile:
+    """Medians over starts, every step moved to `context_tokens` by the fitted price of a KV token.
+
+    Sizes come from the starts with purpose `profile`; before there is any, from the coarse ones with purpose `steps`.
+
+    Raises:
+        MeasurementFailed: no start measured any size, or nothing prices rows and KV tokens.
+    """
+    terms = terms_of(starts, engine)
+    family = _family(starts, engine, terms, context_tokens)
+    versions = sorted({start.version for start in starts if start.version})
+    device = next((start.device for start in starts if start.device), None)
+    return CostProfile(
+        name=_name(device, engine, model),
+        families={engine.decode_family: family},
+        prefill=_prefill(starts),
+        device={"name": device or "unknown"},
+        model={
+            "name": model.name,
+            "architecture": model.architecture,
+            "parameters": model.parameters,
+            "dtype": "bfloat16",
+            "kv_bytes_per_token": model.kv_values_per_token * _BYTES_PER_VALUE,
+            "weights": "random" if dummy_weights else "loaded",
+        },
+        software={
+            "engine": f"{engine.name}@{versions[0] if len(versions) == 1 else engine.version}",
+            "measurement": _protocol(starts, terms, protocol),
+        },
+        recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        starts=max(1, len(_of(starts, "profile"))),
+    )
+
+
+def capture_terms(starts: Sequence[StartRecord]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """((fixed s, s per size), (pool MiB, MiB per size)): a line through lists of different lengths; nan without two.
+
+    An engine reports what a whole list took, and starts with lists of several lengths are there anyway.
+    """
+    return _line(starts, "capture_s"), _line(starts, "graph_memory_mib")
+
+
+def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, context_tokens: int) -> FamilyCost:
+    readings = _by_size(_of(starts, "profile") or _of(starts, "steps"), engine, terms, context_tokens, in_graph=True)
+    eager = _by_size(_of(starts, "fallback"), engine, terms, context_tokens, in_graph=False)
+    if not readings:
+        raise MeasurementFailed("no start measured any size inside the engine")
+    sizes = sorted(readings)
+    if any(terms.extra_ms(size, context_tokens) >= statistics.median(readings[size]) for size in sizes):
+        raise MeasurementFailed(
+            "the fitted price of real rows exceeds a whole step: the readings scatter too much; repeat more often"
+        )
+    (fixed_s, size_s), (pool_mib, size_mib) = capture_terms(starts)
+    unit: Unit = "tokens" if engine.name == "vllm" else "requests"
+    count = len(sizes)
+    return FamilyCost(
+        unit=unit,
+        sizes=np.array(sizes, dtype=np.int64),
+        step_ms=np.array([round(statistics.median(readings[size]), 5) for size in sizes]),
+        replay_ms=np.full(count, np.nan),
+        fallback_ms=np.array([round(statistics.median(eager[n]), 5) if n in eager else np.nan for n in sizes]),
+        spread_ms=np.array([_spread(readings[size]) for size in sizes]),
+        capture_s=np.full(count, size_s),
+        memory_mib=np.full(count, size_mib),
+        starts=np.array([len(readings[size]) for size in sizes], dtype=np.int64),
+        context_tokens=float(context_tokens),
+        attention_ms_per_mtoken=terms.attention_ms_per_mtoken,
+        row_ms=terms.row_ms,
+        pool_mib=0.0 if np.isnan(pool_mib) else pool_mib,
+        capture_fixed_s=0.0 if np.isnan(fixed_s) else fixed_s,
+    )
+
+
+def _by_size(
+    starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, context_tokens: int, *, in_graph: bool
+) -> dict[int, list[float]]:
+    """size -> one value a start, of full buckets or of steps that no bucket holds."""
+    found: dict[int, list[float]] = {}
+    for start in starts:
+        buckets = _captured(start, engine)
+        own: dict[int, list[float]] = {}
+        for timing in start.steps:
+            if (timing.rows in buckets) if in_graph else (timing.rows > max(buckets, default=0)):
+                moved_tokens = timing.rows * (context_tokens - timing.context_tokens)
+                own.setdefault(timing.rows, []).append(
+                    timing.step_ms + terms.attention_ms_per_mtoken * 1e-6 * moved_tokens
+                )
+        for size, values in own.items():
+            found.setdefault(size, []).append(statistics.median(values))
+    return found
+
+
+def _captured(start: StartRecord, engine: Engine) -> tuple[int, ...]:
+    name = engine.list_names[0]
+    return tuple(start.effective.get(name) or (start.lists or {}).get(name, ()))
+
+
+def _of(starts: Sequence[StartRecord], purpose: str) -> list[StartRecord]:
+    return [start for start in starts if start.purpose == purpose and start.failure is None]
+
+
+def _line(starts: Sequence[StartRecord], figure: str) -> tuple[float, float]:
+    pairs = [
+        (sum(len(sizes) for sizes in start.effective.values()), float(value))
+        for start in starts
+        if start.effective and (value := getattr(start, figure)) is not None
+    ]
+    if len({count for count, _ in pairs}) < 2:
+        return float("nan"), float("nan")
+    counts, values = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))
+    slope = max(0.0, float(np.polyfit(counts, values, 1)[0]))
+    return max(0.0, round(float(values.mean() - slope * counts.mean()), 4)), round(slope, 5)
+
+
+def _prefill(starts: Sequence[StartRecord]) -> PrefillCost | None:
+    times: dict[int, list[float]] = {}
+    for start in starts:
+        for timing in start.prefill:
+            times.setdefault(timing.tokens, []).append(statistics.median(timing.readings_ms))
+    if not times:
+        return None
+    tokens = sorted(times)
+    return PrefillCost(
+        tokens=np.array(tokens, dtype=np.float64),
+        prefix_tokens=np.zeros(len(tokens)),
+        step_ms=np.array([round(statistics.median(times[n]), 5) for n in tokens]),
+    )
+
+
+def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepProtocol) -> dict[str, Any]:
+    fit: Mapping[str, Any] = {
+        "attention_ms_per_mtoken": round(terms.attention_ms_per_mtoken, 4),
+        "row_ms": round(terms.row_ms, 6),
+        "median_residual_share": round(terms.median_residual_share, 4),
+        "worst_residual_share": round(terms.worst_residual_share, 4),
+    }
+    return {
+        "how": "equal requests through the engine's interface, two output lengths, difference over steps",
+        "protocol": asdict(protocol),
+        "starts": {purpose: len(_of(starts, purpose)) for purpose in ("steps", "fallback", "profile")},
+        "step_model": fit,
+        "capture": "seconds and MiB per size are the slope over lists of different lengths",
+        "prefill": "time to the only token of one prompt through the interface, the client included",
+    }
+
+
+def _name(device: str | None, engine: Engine, model: ModelConfig) -> str:
+    short = re.sub(r"^(NVIDIA|AMD)\s+|\s+(HBM3e?|SXM\d?|PCIe)\b.*$", "", device or "unknown")
+    release = ".".join(str(part) for part in engine.version.release[:2])
+    return f"{re.sub(r'[^a-z0-9.]+', '-', short.lower()).strip('-')}-{engine.name}-{release}-{model.name}"
+
+
+def _spread(values: Sequence[float]) -> float:
+    return round(statistics.stdev(values), 5) if len(values) > 1 else float("nan")

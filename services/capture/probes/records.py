@@ -1,0 +1,240 @@
+"""The folder of an experiment: what was planned before anything started, and one file a start, never changed again.
+
+    plan.json             what is measured how, and the thresholds of the verdict; written before the first start
+    profile.json          the engine's cost profile, once its starts are there
+    lists.json            the lists compared and the steps replayed; written before the first start that compares
+    start-NNNN.json       one start each
+    start-NNNN.log        what the engine printed
+
+A run that was killed goes on where the files end. More starts later are more evidence for the same question.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from services.capture.probes.failures import EngineFailure
+from services.capture.probes.serving import Served
+from services.capture.probes.step_time import StepProtocol, StepTiming
+from tuner.engine_verdict import EngineThresholds
+from workloads.errors import BadInput, BadUsage
+
+T = TypeVar("T")
+
+Purpose = Literal["steps", "fallback", "profile", "compare"]
+"""steps: what a real row and a real KV token cost, and prefill. fallback: steps without graphs. profile: sizes.
+compare: one of the lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPlan:
+    """Everything that the figures of one folder have in common. Two plans that differ are two experiments.
+
+    Attributes:
+        way: how the engine is reached, `server` or `offline`.
+        workload, workload_digest: name and content of the recorded traffic.
+        fit_share: first part of the traffic, in time, that lists are chosen on; the rest is what they are compared on.
+        serve_s: seconds of arrivals that are sent; 0 replays step sizes only.
+        context_tokens: context at which sizes are profiled, that of the workload.
+        replay_steps: most distinct recorded steps that are replayed.
+        lists: given lists in place of tuned ones, with where they are from; None tunes on the engine's own profile.
+        written_at: set when the plan is first written; no part of the comparison.
+    """
+
+    engine: str
+    options: Mapping[str, str]
+    way: str
+    model: str
+    dummy_weights: bool
+    workload: str
+    workload_digest: str
+    load: float
+    fit_share: float
+    serve_s: float
+    context_tokens: int
+    replay_steps: int
+    profile_starts: int
+    protocol: StepProtocol
+    thresholds: EngineThresholds
+    lists: Mapping[str, tuple[int, ...]] | None = None
+    lists_from: str | None = None
+    written_at: str | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedStep:
+    """A recorded decode step that stands for `weight` steps like it."""
+
+    rows: int
+    context_tokens: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is compared, fixed before the first comparing start.
+
+    Attributes:
+        lists: name (`default`, `tuned`, `powers of two`) -> list name -> sizes, as the engine is asked for them; None
+            leaves the choice to the engine.
+        requested_by: where the tuned list is from.
+        verdict_before: what the profile alone said of it.
+        profile_digest: of the profile that chose it; None where it was given.
+    """
+
+    lists: Mapping[str, Mapping[str, tuple[int, ...]] | None]
+    steps: tuple[ReplayedStep, ...]
+    requested_by: str
+    verdict_before: str | None = None
+    profile_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTiming:
+    """Time to the only token of one new prompt, in milliseconds, in the order they were taken."""
+
+    tokens: int
+    readings_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Steps of the served requests as the engine itself logged them, decode and mixed; shares of steps."""
+
+    steps: int
+    exact: float
+    padded: float
+    fallback: float
+    padding_waste: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecord:
+    """One start of the engine, whatever became of it.
+
+    Attributes:
+        name: of the list that was compared, or of the purpose.
+        lists: what was asked for; None is the engine's default.
+        effective: what its log says was captured.
+        steps: step times by size and context.
+    """
+
+    purpose: Purpose
+    name: str
+    number: int
+    started_at: str
+    lists: Mapping[str, tuple[int, ...]] | None
+    failure: EngineFailure | None = None
+    version: str | None = None
+    effective: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    startup_s: float | None = None
+    capture_s: float | None = None
+    graph_memory_mib: float | None = None
+    kv_tokens: int | None = None
+    device: str | None = None
+    steps: tuple[StepTiming, ...] = ()
+    prefill: tuple[PrefillTiming, ...] = ()
+    served: Served | None = None
+    census: Census | None = None
+    clipped_requests: int = 0
+    seconds: float | None = None
+
+
+class Folder:
+    """Reads and writes the files; every file appears whole or not at all.
+
+    Raises:
+        BadUsage: the folder cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadUsage(f"cannot be made: {error.strerror}", file=str(path), field="--records") from None
+
+    def agree(self, plan: ExperimentPlan) -> ExperimentPlan:
+        """The plan of this folder: `plan`, written now, or the one that stands there and says the same.
+
+        Raises:
+            BadUsage: another experiment was recorded here.
+        """
+        stored = self.read("plan.json", ExperimentPlan)
+        if stored is None:
+            dated = replace(plan, written_at=now())
+            self.write("plan.json", ExperimentPlan, dated)
+            return dated
+        neutral = {"written_at": None, "command": None}
+        ours, theirs = replace(plan, **neutral), replace(stored, **neutral)  # type: ignore[arg-type]
+        differs = [
+            item.name for item in fields(ExperimentPlan) if getattr(ours, item.name) != getattr(theirs, item.name)
+        ]
+        if differs:
+            name = differs[0]
+            raise BadUsage(
+                f"holds another experiment: {name} was {getattr(theirs, name)}, is {getattr(ours, name)}; "
+                "give another folder",
+                file=str(self.path),
+                field="--records",
+            )
+        return stored
+
+    def starts(self) -> tuple[StartRecord, ...]:
+        """Every recorded start, in order."""
+        found = [self.read(path.name, StartRecord) for path in sorted(self.path.glob("start-*.json"))]
+        return tuple(record for record in found if record is not None)
+
+    def next_number(self) -> int:
+        return 1 + max((record.number for record in self.starts()), default=0)
+
+    def log_path(self, number: int) -> Path:
+        return self.path / f"start-{number:04d}.log"
+
+    def add(self, record: StartRecord) -> None:
+        self.write(f"start-{record.number:04d}.json", StartRecord, record)
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """A file's content; None where there is none.
+
+        Raises:
+            BadInput: it is not what this version writes.
+        """
+        path = self.path / name
+        if not path.is_file():
+            return None
+        try:
+            found: T = TypeAdapter(kind).validate_json(path.read_bytes())
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadInput(f"is no record of this version: {first['msg']}", file=str(path), field=where) from None
+        return found
+
+    def write(self, name: str, kind: type[T], value: T) -> None:
+        self.write_text(name, TypeAdapter(kind).dump_json(value, indent=1).decode() + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        part = self.path / f".{name}.part"
+        with part.open("w") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(self.path / name)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def plain_lists(lists: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """List name -> sizes as whole numbers of Python."""
+    return {name: tuple(int(size) for size in sizes) for name, sizes in lists.items()}

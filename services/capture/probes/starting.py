@@ -1,0 +1,61 @@
+"""One start of an engine from launch to record: whatever becomes of it, there is one file more and no process left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from services.capture.probes.base import Launch, Probe, RunningEngine
+from services.capture.probes.device import device_name
+from services.capture.probes.failures import EngineFailed
+from services.capture.probes.records import Folder, Purpose, StartRecord, now, plain_lists
+
+Task = Callable[[RunningEngine], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Starts one engine, the same way each time but for the list."""
+
+    probe: Probe
+    launch: Launch
+    folder: Folder
+
+    def run(self, purpose: Purpose, name: str, lists: Mapping[str, tuple[int, ...]] | None, task: Task) -> StartRecord:
+        """Start with `lists`, do the task, stop, and record.
+
+        Raises:
+            BadUsage: an option cannot be passed on; nothing is recorded.
+            EngineFailed: the engine is not installed, which no other start will change; nothing is recorded.
+        """
+        number, begin_s = self.folder.next_number(), time.monotonic()
+        record = StartRecord(purpose, name, number, now(), lists, device=device_name())
+        try:
+            engine = self.probe.start(replace(self.launch, lists=lists), self.folder.log_path(number))
+            try:
+                record = _observed(record, engine)
+                record = replace(record, **task(engine))
+            finally:
+                engine.stop()
+        except EngineFailed as error:
+            if error.failure.kind == "not_installed":
+                raise
+            record = replace(record, failure=error.failure)
+        record = replace(record, seconds=round(time.monotonic() - begin_s, 1))
+        self.folder.add(record)
+        return record
+
+
+def _observed(record: StartRecord, engine: RunningEngine) -> StartRecord:
+    seen = engine.observe()
+    return replace(
+        record,
+        version=seen.version,
+        effective=plain_lists(seen.lists),
+        startup_s=round(engine.startup_s, 2),
+        capture_s=seen.capture_s,
+        graph_memory_mib=seen.graph_memory_mib,
+        kv_tokens=seen.kv_tokens,
+    )

@@ -71,7 +71,7 @@ def _follow(identity: str) -> None:
         api().sweep(identity)
     except ApiProblem:
         go("measurements")
-    go("sweeps", sweep=identity)
+    go("sweeps", sweep=identity, state="")
 
 
 def _row(worker: WorkerModel, works: Mapping[str, str]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def _ask(
             api().start_schedule(asked)
         else:
             sweep = SweepCreate.model_validate({**wish, "trace_id": trace.id or "", "start_at": timing.start_at})
-            go("sweeps", sweep=api().start_sweep(sweep).id)
+            go("sweeps", sweep=api().start_sweep(sweep).id, state="")
     except ValidationError as error:
         first = error.errors()[0]
         st.error(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", icon=":material/error:")

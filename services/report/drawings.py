@@ -139,9 +139,9 @@ def branches_drawing(found: RecommendationModel) -> Drawing | None:
         panel.line([], colour, f"{words}: settles there", wide_px=wide_px)
         panel.line([], colour, f"{words}: tips over from there", dash="2,4", wide_px=1.0)
     panel.upright(1.0, "this load")
-    for name, tip in tips.items():
+    for row, (name, tip) in enumerate(tips.items(), 1):
         if tip < most:
-            panel.upright(tip, f"{'default' if name == 'default' else 'this list'} tips at {tip:.2f}x")
+            panel.upright(tip, f"{'default' if name == 'default' else 'this list'} tips at {tip:.2f}x", row)
     return Drawing("branches", document([panel], "settled batch against offered load"), _branch_words(loop))
 
 

@@ -17,7 +17,8 @@ h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid #ddd; paddin
 .verdict { border-left: 4px solid #D55E00; padding: .4rem .8rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .5rem; border-bottom: 1px solid #e5e5e5; text-align: right; vertical-align: top; }
-td { overflow-wrap: anywhere; }
+td { white-space: nowrap; }
+td.words { white-space: normal; overflow-wrap: anywhere; }
 th.words, td.words { text-align: left; }
 table.facts td:first-child { white-space: nowrap; }
 pre { background: #f6f6f6; padding: .6rem .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -60,8 +61,9 @@ def _block(block: Block) -> str:
 
 def _table(table: Table) -> str:
     # Two columns are facts to be read, more are figures to be compared.
-    kind = ' class="facts"' if len(table.columns) == 2 else ""
-    words = [i == 0 or _is_words(row[i] for row in table.rows) for i in range(len(table.columns))]
+    facts = len(table.columns) == 2
+    kind = ' class="facts"' if facts else ""
+    words = [facts or i == 0 or _is_words(row[i] for row in table.rows) for i in range(len(table.columns))]
 
     def cell(tag: str, i: int, text: str) -> str:
         side = ' class="words"' if words[i] else ""
@@ -73,5 +75,6 @@ def _table(table: Table) -> str:
 
 
 def _is_words(cells: Iterable[str]) -> bool:
-    """Whether a column holds words anywhere; figures stand right, words left."""
-    return any(cell[:1].isalpha() and cell != UNKNOWN for cell in cells)
+    """Whether a column holds words more often than figures; words stand left, figures right."""
+    held = [cell[:1].isalpha() for cell in cells if cell != UNKNOWN]
+    return sum(held) * 2 > len(held)

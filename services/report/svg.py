@@ -109,13 +109,13 @@ class Panel:
             self._marks.append(f'<g transform="{at}">{_shape(shape, colour)}</g>')
         self._signs.append((name, f'<g transform="translate(9,-5)">{_shape(shape, colour)}</g>'))
 
-    def upright(self, x: float, label: str, colour: str = INK) -> None:
-        """A vertical line with a word at its top."""
+    def upright(self, x: float, label: str, row: int = 0) -> None:
+        """A vertical line with words at its top; on another row where they would meet those of a neighbour."""
         at, top = self.across.px(x), self.up.end_px
         end = at > WIDTH_PX * 0.75  # a word near the right edge stands on the other side
         self._marks.append(
-            f'<path d="M{at:.1f},{self.up.begin_px:g}V{top:g}" stroke="{colour}" stroke-dasharray="2,3"/>'
-            f'<text x="{at + (-4 if end else 4):.1f}" y="{top + 11:g}" fill="{colour}" '
+            f'<path d="M{at:.1f},{self.up.begin_px:g}V{top:g}" stroke="{INK}" stroke-dasharray="2,3"/>'
+            f'<text x="{at + (-4 if end else 4):.1f}" y="{top + 11 + row * ROW_PX:g}" '
             f'text-anchor="{"end" if end else "start"}">{escape(label)}</text>'
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Text, cast, select
+from sqlalchemy.exc import IntegrityError
 
 from db.base import now
 from db.models import SweepRow, TraceRow
@@ -40,8 +41,17 @@ class TraceStore:
         Raises:
             Unavailable: the folder cannot be written.
         """
-        digest = trace_digest(read)
-        self._write(digest, dump_traffic(read.traffic))
+        digest, columns = trace_digest(read), dump_traffic(read.traffic)
+        self._write(digest, columns)
+        try:
+            stored = self._insert(read, name, digest)
+        except IntegrityError:  # the same trace at the same moment: it is there now
+            stored = self._insert(read, name, digest)
+        if not self._path(digest).exists():  # an older row of it was deleted in between, and its file after ours came
+            self._write(digest, columns)
+        return stored
+
+    def _insert(self, read: ReadResult, name: str, digest: str) -> StoredTrace:
         with self._db.write() as session:
             row = session.get(TraceRow, digest[:ID_LENGTH])
             if row is None:
@@ -122,8 +132,12 @@ class TraceStore:
             busy = session.scalars(needing.limit(1)).first()
             if busy is not None:
                 raise Conflict(f"trace '{trace_id}' is in use by sweep '{busy}'; cancel that first")
+            digest = row.digest
             session.delete(row)
-            self._path(row.digest).unlink(missing_ok=True)
+        # The file goes after the row is gone for sure, unless the same trace has come back meanwhile.
+        with self._db.write() as session:
+            if session.get(TraceRow, trace_id) is None:
+                self._path(digest).unlink(missing_ok=True)
 
     def check(self) -> None:
         """Whether a trace could be kept now.
@@ -151,11 +165,21 @@ class TraceStore:
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(part, self._path(digest))
+                _sync_folder(self._folder)
             except BaseException:
                 Path(part).unlink(missing_ok=True)
                 raise
         except OSError as error:
             raise Unavailable(f"cannot keep the trace in {self._folder}: {error.strerror}") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in it outlive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def trace_digest(read: ReadResult) -> str:

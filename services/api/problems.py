@@ -7,6 +7,7 @@ import logging
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DataError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import compile_path
@@ -57,6 +58,11 @@ def install(app: FastAPI) -> None:
     async def database_error(_request: Request, error: OperationalError | InterfaceError) -> Response:
         log.warning("the database does not answer: %s", error.orig)
         return answer(ErrorModel.from_domain(Unavailable("the database does not answer now; try again")))
+
+    @app.exception_handler(NoConnectionFree)
+    async def database_busy(_request: Request, error: NoConnectionFree) -> Response:
+        log.warning("%s", error)
+        return answer(ErrorModel.from_domain(Unavailable("the database has too much to do now; try again")))
 
     @app.exception_handler(DataError)
     async def data_error(_request: Request, error: DataError) -> Response:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import event
 
 from db.records import NewSweep
 from db.store import Store
@@ -89,9 +91,7 @@ def test_traces_are_found_by_a_whole_tag(store: Store) -> None:
         "eu west",
     ]
     store.traces.change(two.id, tags=["chat-long", "été"])
-    found = {
-        tag: [trace.id for trace in store.traces.page(tag=tag).items] for tag in ("chat", "Eu West", "été", "5%_")
-    }
+    found = {tag: [trace.id for trace in store.traces.page(tag=tag).items] for tag in ("chat", "Eu West", "été", "5%_")}
     assert found == {"chat": [one.id], "Eu West": [one.id], "été": [two.id], "5%_": [one.id]}
     assert not store.traces.page(tag="west").items and not store.traces.page(tag="5a_").items
     assert store.traces.change(three.id, name="night.csv").name == "night.csv"
@@ -135,3 +135,23 @@ def test_a_lost_file_is_unavailable_and_comes_back_with_the_next_upload(store: S
         store.traces.load(stored.id)
     store.traces.add(read_result(), "day.csv")
     assert len(store.traces.load(stored.id).traffic) == 400
+
+
+def test_a_deletion_that_fails_loses_nothing(store: Store) -> None:
+    stored = store.traces.add(read_result(), "day.csv")
+
+    def fail(_connection: object) -> None:
+        raise OSError("no room for the commit")
+
+    event.listen(store.engine, "commit", fail)
+    with pytest.raises(OSError):
+        store.traces.delete(stored.id)
+    event.remove(store.engine, "commit", fail)
+    assert store.traces.load(stored.id).traffic.digest() == read_result().traffic.digest()
+
+
+def test_the_same_trace_from_many_at_once_is_one(store: Store) -> None:
+    read = read_result()
+    with ThreadPoolExecutor(8) as pool:
+        ids = {stored.id for stored in pool.map(lambda _: store.traces.add(read, "day.csv"), range(16))}
+    assert len(ids) == 1 and [item.id for item in store.traces.page().items] == list(ids)

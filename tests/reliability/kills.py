@@ -26,7 +26,7 @@ SHARES = {
 MOST_WORKERS = 3
 MOST_LOSSES = 2
 GAP_S = (0.1, 1.8)
-SETTLE_S = 120.0
+SETTLE_S = 180.0
 VICTIM_S = 45.0
 """So long somebody who may be killed is waited for."""
 

@@ -87,7 +87,7 @@ def device_of(evidence: Mapping[str, Any]) -> str:
 
 def evidence_table(result: RecommendationModel) -> None:
     """The facts that fit a table, names as words; all of them as a file."""
-    rows = [{"What": what, "Value": value} for what, value in flat(result.evidence)]
+    rows = [{"What": what, "Value": value} for what, value in flat(_facts(result.evidence))]
     table(rows, "evidence", alt="Evidence", columns={"Value": st.column_config.TextColumn(width="large")})
     st.download_button(
         "Download everything recorded",
@@ -101,6 +101,11 @@ def evidence_table(result: RecommendationModel) -> None:
 
 UNSHOWN = ("measurement", "curve", "branch_curves")
 """How a profile was timed, and the points of curves: in the file, not in a table."""
+
+
+def _facts(evidence: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what the page shows elsewhere: the service and the KV cache under both lists."""
+    return {key: value for key, value in evidence.items() if key not in ("service", "kv")}
 
 
 def flat(evidence: Mapping[str, Any], above: str = "") -> list[tuple[str, str]]:

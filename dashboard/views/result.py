@@ -17,6 +17,7 @@ from dashboard.ladders import ladders_panel, noise_share
 from dashboard.pareto_panel import pareto_panel
 from dashboard.pickers import sweep_label
 from dashboard.profile_comparison import doubtful_of, profile_of
+from dashboard.service_panel import service_panel
 from dashboard.state import api, choose, chosen, go, readable_errors
 from services.contract.figures_profile import Curve, curve_figure
 from services.contract.recommendation import RecommendationModel
@@ -33,6 +34,7 @@ def page() -> None:
         _verdict(result)
         _reasons(result)
         ladders_panel(result)
+        service_panel(result)
         over_traffic(result)
         _staircase(result)
         front_panel(result)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import names, text
 from dashboard.problems import show_problems
-from dashboard.state import Place, api, pick, readable_errors
+from dashboard.state import Place, api, folded, pick, readable_errors
 from services.contract.export import ExportModel
 from services.contract.recommendation import RecommendationModel
 
@@ -51,10 +51,15 @@ def _configuration(export: ExportModel) -> None:
             on_click="ignore",
         )
     if export.files:
-        with st.expander(f"{text.count(len(export.files), 'files')} for deployment"):
-            for file, content in export.files.items():
-                st.download_button(f"Download {file}", content, file_name=file, mime="text/plain", on_click="ignore")
-                st.code(content, wrap_lines=True, height=200 if content.count("\n") > 9 else "content")
+        place = folded(f"{text.count(len(export.files), 'files')} for deployment", "files")
+        if place is not None:
+            _files(place, export.files)
+
+
+def _files(place: Place, files: Mapping[str, str]) -> None:
+    for file, content in files.items():
+        place.download_button(f"Download {file}", content, file_name=file, mime="text/plain", on_click="ignore")
+        place.code(content, wrap_lines=True, height=200 if content.count("\n") > 9 else "content")
 
 
 def _suffix(language: str) -> str:

@@ -118,6 +118,13 @@ def open_tab(labels: Sequence[str], name: str) -> tuple[str, Place]:
     return label, place
 
 
+def folded(label: str, name: str) -> Place | None:
+    """A part of the page that is filled only while it is unfolded; None while it is not. The link says which it is."""
+    shown = st.expander(label, expanded=chosen(name) == "open", key=name, on_change="rerun")
+    choose(name, "open" if shown.open else None)
+    return shown if shown.open else None
+
+
 def _bounded(typed: str | None, low: float, high: float | None, default: float | None) -> float | None:
     """A number of the URL inside the bounds; the default where it is none."""
     try:

@@ -18,7 +18,7 @@ from dashboard.pareto_panel import pareto_panel
 from dashboard.pickers import sweep_label
 from dashboard.profile_comparison import doubtful_of, profile_of
 from dashboard.service_panel import service_panel
-from dashboard.state import api, choose, chosen, go, readable_errors
+from dashboard.state import api, choose, chosen, folded, go, readable_errors
 from services.contract.figures_profile import Curve, curve_figure
 from services.contract.recommendation import RecommendationModel
 
@@ -41,8 +41,10 @@ def page() -> None:
         pareto_panel(result)
         _holdout(result)
         export_panel(result)
-        with st.expander("Evidence"):
-            evidence_table(result)
+        facts = folded("Evidence", "evidence")
+        if facts is not None:
+            with facts:
+                evidence_table(result)
 
 
 def _picked() -> str | None:

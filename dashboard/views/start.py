@@ -9,6 +9,7 @@ from dashboard.audit_panel import audit_panel
 from dashboard.comparison import CARD_PX, card_row
 from dashboard.state import api, chosen, go, readable_errors
 from dashboard.upload import upload
+from services.contract.audit import AuditModel
 from services.contract.trace import TraceModel
 
 _STEPS = (
@@ -70,9 +71,15 @@ def _standing() -> None:
     st.caption(f"{text.count(done, 'sweeps')} finished, {text.count(waiting, 'sweeps')} running or waiting{among}.")
 
 
+@st.cache_data(ttl=600, max_entries=64, show_spinner=False)
+def _audit_of(trace_id: str) -> AuditModel:
+    """Kept for a while: the columns behind an id never change."""
+    return api().audit(trace_id, {})
+
+
 def _audit(trace: TraceModel) -> None:
     """What its list does, by the rules of the engine that it names."""
-    audit = api().audit(trace.id or "", {})
+    audit = _audit_of(trace.id or "")
     with st.container(border=True):
         st.markdown(f"**{trace.name}**, judged by the rules of {names.engine_name(audit.engine)}")
         audit_panel(audit)

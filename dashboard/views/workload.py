@@ -13,7 +13,7 @@ from dashboard.case import engine_of
 from dashboard.charts import histogram_chart
 from dashboard.pickers import pick_engine, pick_profile, pick_serving, pick_trace, workload_query
 from dashboard.shape_panel import shape_of, shape_panel
-from dashboard.state import api, go, open_tab, pick, readable_errors
+from dashboard.state import api, folded, go, open_tab, pick, readable_errors
 from dashboard.tables import table
 from services.contract.audit import AuditModel
 from services.contract.histogram import HistogramModel
@@ -89,8 +89,8 @@ def _histogram(histogram: HistogramModel, audit: AuditModel, shape: ShapeModel) 
             st.caption(_family_words(histogram.families[name]))
             if weight == "time" and not timed:
                 st.caption("Weighted by steps: no profile knows the time of these steps.")
-    counts = st.expander("Counts as a table", key="counts", on_change="rerun")
-    if counts.open:
+    counts = folded("Counts as a table", "counts")
+    if counts is not None:
         with counts:
             _counts(histogram)
 

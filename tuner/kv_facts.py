@@ -15,7 +15,7 @@ _PARALLEL = ("tp_size", "tensor_parallel_size", "pp_size", "pipeline_parallel_si
 def kv_facts(profile: CostProfile, engine: Engine, given: Mapping[str, str]) -> dict[str, str]:
     """Options that `given` leaves out and the profile knows: the GPU's memory, weights and KV bytes of one token.
 
-    A profile is of one GPU, so nothing is known of a model that is spread over several.
+    A profile is of one GPU, so nothing is known of a model that is spread over several, nor without that GPU's memory.
 
     Raises:
         BadUsage: options that the engine refuses.
@@ -25,6 +25,8 @@ def kv_facts(profile: CostProfile, engine: Engine, given: Mapping[str, str]) -> 
         return {}
     facts = {name: f"{value:.6g}" for name, value in _known(profile).items()}
     named = engine.known_options(given)
+    if "gpu_memory_gib" not in {**facts, **named}:
+        return {}  # an engine's default is a GPU that nobody spoke of, least of all for a profile of a CPU
     return {name: value for name, value in engine.known_options(facts).items() if name not in named}
 
 

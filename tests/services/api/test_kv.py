@@ -38,6 +38,11 @@ def test_facts_that_are_given_are_not_overruled_and_several_gpus_are_not_guessed
     assert "weights_gib" in spread["lists"]["few"]["reason"]
 
 
+def test_a_profile_without_the_memory_of_its_gpu_says_nothing_of_the_kv_cache(api: TestClient, profile_id: str) -> None:
+    answer = api.post(PATH, json={"engine": "vllm@0.33.0", "profile": profile_id, "lists": {"few": [1, 8]}}).json()
+    assert answer["facts"] == {} and answer["lists"]["few"]["tokens"] is None
+
+
 def test_an_engine_without_a_rule_says_so(api: TestClient) -> None:
     few = asked(api, "lmdeploy@0.10")["lists"]["few"]
     assert few["tokens"] is None and "No rule of lmdeploy" in few["reason"]

@@ -33,9 +33,9 @@ test-e2e: $(VENV)/.all  ## all browser tests, the long ones too
 	@tests/e2e/ensure_browser.sh
 	$(BIN)/pytest tests/e2e -m e2e
 
-screenshots: $(VENV)/.all  ## every page, light and dark, wide and narrow, into docs/screenshots
+screenshots: $(VENV)/.all  ## every page after a real measurement, light and dark, wide and narrow, into docs/screenshots
 	@tests/e2e/ensure_browser.sh
-	CAPTUNE_SCREENSHOTS=1 $(BIN)/pytest tests/e2e/test_pages.py -m e2e
+	CAPTUNE_SCREENSHOTS=1 $(BIN)/pytest tests/e2e/test_fleet.py tests/e2e/test_pages.py -m e2e
 
 benchmark-dashboard: $(VENV)/.all  ## how fast every page is over a full database; writes docs/dashboard.md
 	@tests/e2e/ensure_browser.sh

@@ -45,9 +45,10 @@ def _row(label: str, side: Any) -> dict[str, str] | None:
         report = ServingReportModel.model_validate(side.get("report"))
     except ValidationError:  # of an older release
         return None
+    kv_tokens = side.get("kv_tokens")
     row = {
         "List": label,
-        "KV cache": text.count(side.get("kv_tokens"), "tokens"),
+        "KV cache": "taken as unlimited" if kv_tokens is None else text.count(kv_tokens, "tokens"),
         "At once, at most": text.count(side.get("admitted_requests"), "requests"),
         "Running on average": text.UNKNOWN if report.mean_running is None else text.digits(report.mean_running),
         "Throughput": f"{text.count(report.throughput_tokens_per_s)} tokens/s",

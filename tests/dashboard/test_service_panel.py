@@ -25,5 +25,5 @@ def test_both_lists_stand_side_by_side_with_what_was_promised() -> None:
 
 def test_what_is_not_known_is_said_or_left_out() -> None:
     (row,) = service_rows({"tuned": side(None, None), "default": {"report": {"of": "an older release"}}})
-    assert row["KV cache"] == "unknown" and "Goodput" not in row
+    assert row["KV cache"] == "taken as unlimited" and "Goodput" not in row
     assert service_rows(None) == []

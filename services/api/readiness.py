@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 
 from db.store import Store
+from services.knock import refusal
 from workloads.errors import Unavailable
 
 RAY_PATIENCE_S = 1.0
@@ -29,14 +29,10 @@ def check_ray() -> None:
     Raises:
         Unavailable: it does not.
     """
-    host, colon, port = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://").rpartition(":")
-    if not colon or not port.isdigit():
-        return
-    try:
-        with socket.create_connection((host, int(port)), timeout=RAY_PATIENCE_S):
-            pass
-    except OSError as error:
-        raise Unavailable(f"the Ray head at {host}:{port} does not answer ({error.strerror or error})") from None
+    address = os.environ.get("RAY_ADDRESS", "")
+    reason = refusal(address, RAY_PATIENCE_S)
+    if reason is not None:
+        raise Unavailable(f"the Ray head at {address} does not answer ({reason})")
 
 
 def _reason(look: Callable[[], None]) -> str | None:

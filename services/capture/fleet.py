@@ -161,16 +161,22 @@ class Fleet:
 
 
 def _follow(futures: Sequence[Future[T]], told: SimpleQueue[Progress], on_progress: OnProgress) -> None:
-    """Hand on progress until all parts are done or one has failed."""
+    """Hand on progress until all parts are done.
+
+    Raises:
+        What the first part that failed did; the others may still be running.
+    """
     while True:
         running = [future for future in futures if not future.done()]
-        failed = any(future.done() and future.exception() is not None for future in futures)
+        failed = next((future for future in futures if future.done() and future.exception() is not None), None)
         try:
             while True:
-                on_progress(told.get(timeout=_LISTEN_S if running and not failed else 0))
+                on_progress(told.get(timeout=_LISTEN_S if running and failed is None else 0))
         except Empty:
             pass
-        if failed or not running:
+        if failed is not None:
+            failed.result()
+        if not running:
             return
 
 

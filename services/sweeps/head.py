@@ -6,18 +6,19 @@ the head's port; what it finds reaches the sweep's process as a typed error.
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from services.knock import refusal
 from workloads.errors import Unavailable
 
 GiveUp = Callable[[Unavailable], None]
 
 KNOCK_EVERY_S = 1.0
+KNOCK_PATIENCE_S = 2.0
 LOST_AFTER_S = 5.0
 
 
@@ -41,17 +42,8 @@ def head_watched(ray: Any, give_up: GiveUp | None) -> Iterator[None]:
 def _watch(address: str, done: threading.Event, give_up: GiveUp) -> None:
     heard_at_s = time.monotonic()
     while not done.wait(KNOCK_EVERY_S):
-        if _answers(address):
+        if refusal(address, KNOCK_PATIENCE_S) is None:
             heard_at_s = time.monotonic()
         elif time.monotonic() - heard_at_s > LOST_AFTER_S:
             give_up(Unavailable(f"the head of the Ray cluster at {address} was lost", field="RAY_ADDRESS"))
             return
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=2.0):
-            return True
-    except OSError:
-        return False

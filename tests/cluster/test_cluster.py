@@ -23,7 +23,7 @@ from services.capture.pool import capture_lists, measure
 from services.capture.readings import Progress, StartReport, WorkerId
 from services.capture.spec import MeasureSpec
 from services.sweeps.job import run_sweep
-from workloads.errors import Unavailable
+from workloads.errors import BadInput, Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -129,6 +129,18 @@ def test_finalist_lists_are_captured_side_by_side() -> None:
     reports = capture_lists(SPEC, lists, told.append, wish=Wish("cpu"))
     assert [set(report.step_ms()) for report in reports] == [set(sizes) for sizes in lists]
     assert len({each.worker for each in told}) == 3
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_part_that_fails_ends_the_others() -> None:
+    def fail(_: Any) -> Any:
+        raise BadInput("no")
+
+    with ray_cluster() as ray:
+        fleet = Fleet(ray, Wish("cuda", "H200"))
+        endless = partial(last_event, fleet, replace(SPEC, repeats=100_000), 0)
+        with pytest.raises(BadInput, match="no"):
+            fleet.in_parallel([endless, fail], lambda _: None)
 
 
 @pytest.mark.usefixtures("cluster")

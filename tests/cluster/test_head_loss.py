@@ -18,10 +18,10 @@ from db.records import NewMeasurement, StoredSweep
 from db.store import Store
 from services.settings import Settings
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 class Head:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 EXTRAS := worker,server,dashboard,otel,gp,dev
 
-.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz test-cluster test-compose reliability lint format serve benchmark clean
+.PHONY: setup demo test test-e2e screenshots benchmark-dashboard test-gpu fuzz test-engines test-fuzz test-simulation test-cluster test-compose reliability lint format serve benchmark clean
 
 setup: $(VENV)/.all  ## install everything but the gpu extra into .venv
 
@@ -49,6 +49,9 @@ test-engines: $(VENV)/.all  ## our engine rules against released vLLM and SGLang
 
 test-fuzz: $(VENV)/.all  ## the API against schemathesis, at length (FUZZ_EXAMPLES=N; about ten minutes)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100} $(BIN)/pytest tests/services/api/test_openapi.py
+
+test-simulation: $(VENV)/.all  ## 14,000 random cases of the simulation against the plain schedulers (minutes)
+	$(BIN)/pytest tests/workloads/serving -m slow --timeout 900
 
 fuzz: $(VENV)/.all  ## 20,000 broken files for each of five reader families, in limited children (minutes)
 	$(BIN)/python -m tests.fuzz.run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,15 @@ def test_accepted_drafts_make_fewer_steps_of_the_same_size(profile: CostProfile)
     assert seen.report is not None and seen.report.tokens_per_step == pytest.approx(4.0)
     none_accepted = ServingOptions("decode", acceptance=0.0)
     assert observe(burst(10, 21), SGLANG, options, profile, none_accepted).decode.counts() == {10: 20.0}
+
+
+def test_vllm_counts_the_tokens_that_a_step_verifies(profile: CostProfile) -> None:
+    by_tokens = replace(profile, families={"decode_full": replace(profile.family("decode_full"), unit="tokens")})
+    options = VLLM.options({"max_num_seqs": "64", "num_speculative_tokens": "3"})
+    for policy in ("vllm", "decode"):
+        serving = ServingOptions(policy, acceptance=1.0)  # type: ignore[arg-type]
+        seen = observe(burst(10, 21), VLLM, options, by_tokens, serving)
+        assert seen.decode.counts() == {40: 5.0}
 
 
 def test_without_an_engine_draft_tokens_are_an_option(profile: CostProfile) -> None:

@@ -159,7 +159,7 @@ def compare(case: Case, features: Features) -> Simulation | None:
 
 @pytest.mark.parametrize("name", FEATURES)
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("seeds", [range(CASES), pytest.param(range(CASES, 3000), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(CASES), pytest.param(range(CASES, 1000), marks=pytest.mark.slow)])
 def test_equal_step_for_step(policy: PolicyName, name: str, seeds: range) -> None:
     preemptions = 0
     for seed in seeds:

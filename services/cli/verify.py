@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -11,23 +12,30 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from services.capture.probes.base import Way
 from services.capture.readings import Progress
 from services.capture.replay_job import ReplayJob, ReplayList, ReplayReport, sample_window
 from services.capture.spec import Device
 from services.capture.verification import compare
 from services.cli.context import output
 from services.cli.export import RecommendationId
-from services.cli.options import Json, ProfileName, Sizes, given_lists
+from services.cli.in_engine import InEngine
+from services.cli.options import Json, ProfileName, Sizes, choose_engine_or_none, given_lists
 from services.cli.output import number, percent, progress, table
 from services.cli.score import scorecard_of
-from services.cli.workload import Asked, Workload, open_profile, workload_command
+from services.cli.workload import Asked, Workload, open_profile, without_source, workload_command
+from services.contract.recommendation import RecommendationModel
 from services.contract.verification import ListFigures, SizeFailureModel, VerificationModel
+from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable
 from tuner.engines.base import Lists
 from tuner.recommendation import Scorecard
 from workloads.errors import BadUsage
 from workloads.models.config import builtin_names
+
+MOST_REPLAYED = 20
+"""Distinct steps replayed in an engine, where one reading takes seconds."""
 
 Model = Annotated[
     str | None,
@@ -37,6 +45,37 @@ Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Most re
 Where = Annotated[Device, typer.Option("--device", help="auto takes the GPU where there is one.")]
 
 
+InTheEngine = Annotated[
+    bool,
+    typer.Option(
+        "--in-engine", help="Start the engine itself, profile it, and compare lists inside it (a GPU machine)."
+    ),
+]
+Trace = Annotated[str | None, typer.Option("--trace", metavar="SOURCE", help="The same as SOURCE.")]
+Records = Annotated[
+    Path | None, typer.Option("--records", metavar="DIR", help="In the engine: one file a start; a run goes on there.")
+]
+Starts = Annotated[
+    int, typer.Option("--starts", metavar="N", min=1, help="In the engine: starts of default and tuned, all told.")
+]
+ProfileStarts = Annotated[
+    int, typer.Option("--profile-starts", metavar="N", min=1, help="In the engine: starts that read sizes.")
+]
+Serve = Annotated[
+    float,
+    typer.Option("--serve-s", metavar="S", min=0, help="In the engine: seconds of arrivals to send; 0 sends none."),
+]
+Repeats = Annotated[
+    int, typer.Option("--repeats", metavar="N", min=1, help="In the engine: readings a step and start.")
+]
+WayOption = Annotated[Way, typer.Option("--way", help="In the engine: how it is reached.")]
+PythonOption = Annotated[
+    str, typer.Option("--python", metavar="CMD", help="In the engine: the Python that has the engine installed.")
+]
+Ready = Annotated[float, typer.Option("--ready-s", metavar="S", min=1, help="In the engine: longest start.")]
+
+
+@without_source
 @workload_command
 def verify(
     asked: Asked,
@@ -46,17 +85,37 @@ def verify(
     model: Model = None,
     steps: Steps = 64,
     device: Where = "auto",
+    in_engine: InTheEngine = False,
+    trace: Trace = None,
+    records: Records = None,
+    starts: Starts = 5,
+    profile_starts: ProfileStarts = 2,
+    serve_s: Serve = 60.0,
+    repeats: Repeats = 5,
+    way: WayOption = "server",
+    python: PythonOption = "python",
+    ready_s: Ready = 900.0,
     as_json: Json = False,
 ) -> None:
     """Capture a list on this machine in the engine's order, replay recorded steps through it, and say how far the
-    profile was off."""
+    profile was off. With --in-engine: profile the engine itself, choose a list, and compare it with the default and
+    with powers of two inside the engine, over several starts of it."""
+    asked = _with_source(asked, trace)
+    if in_engine:
+        if profile is not None:
+            raise BadUsage("is not needed with --in-engine: the engine itself is profiled", field="--profile")
+        settings = (records, way, python, starts, profile_starts, serve_s, min(steps, MOST_REPLAYED), repeats, ready_s)
+        asked, wanted = _in_engine(asked, recommendation, sizes, InEngine(model, *settings))
+        _emit_in_engine(asked, wanted, as_json)
+        return
     if profile is None:
         raise BadUsage("needs the cost profile that predicted: --profile NAME or FILE", field="--profile")
     if (recommendation is None) == (sizes is None):
         raise BadUsage("give either --recommendation or --sizes", field="--sizes")
     stored: Lists | None = None
     if recommendation is not None:
-        asked, stored = _stored(recommendation, asked)
+        asked, kept = _stored(recommendation, asked)
+        stored = kept.lists
     workload, found = asked.open(), open_profile(profile)
     lists = stored if stored is not None else given_lists(sizes, workload.choice)
     assert lists is not None
@@ -67,17 +126,47 @@ def verify(
     output(as_json).emit(answer.model_dump(mode="json"), lambda console: _draw(console, answer))
 
 
-def _stored(recommendation_id: str, asked: Asked) -> tuple[Asked, Lists]:
-    """The lists of a stored recommendation, and the workload as its engine sees it."""
+def _with_source(asked: Asked, trace: str | None) -> Asked:
+    if bool(asked.source) == (trace is not None):
+        raise BadUsage("give the recorded traffic once, as SOURCE or as --trace SOURCE", field="SOURCE")
+    return asked if trace is None else replace(asked, source=trace)
+
+
+def _in_engine(asked: Asked, recommendation: str | None, sizes: str | None, wanted: InEngine) -> tuple[Asked, InEngine]:
+    """With the lists of a stored recommendation or of --sizes, where they are given; else a list is tuned there."""
+    if recommendation is not None and sizes is not None:
+        raise BadUsage("give either --recommendation or --sizes", field="--sizes")
+    if recommendation is not None:
+        asked, kept = _stored(recommendation, asked)
+        return asked, replace(
+            wanted, lists=kept.lists, lists_from=f"recommendation {recommendation}", recommendation=kept
+        )
+    if sizes is not None:
+        lists = given_lists(sizes, choose_engine_or_none(asked.engine, asked.sets))
+        return asked, replace(wanted, lists=lists, lists_from="--sizes")
+    return asked, wanted
+
+
+def _emit_in_engine(asked: Asked, wanted: InEngine, as_json: bool) -> None:
+    # Solver and study come along with it, which no other command that replays lists needs.
+    from services.cli.verify_engine import verify_in_engine
+    from services.cli.verify_engine_text import draw
+
+    found = verify_in_engine(asked, wanted, Budget())
+    output(as_json).emit(found.model_dump(mode="json"), lambda console: draw(console, found))
+
+
+def _stored(recommendation_id: str, asked: Asked) -> tuple[Asked, RecommendationModel]:
+    """A stored recommendation, and the workload as its engine sees it."""
     from services.cli.stored import local_store
+    from services.views import recommendation_view
 
     with local_store() as store:
-        found = store.recommendations.get(recommendation_id)
+        found = recommendation_view(store.recommendations.get(recommendation_id))
     if asked.engine not in (None, found.engine):
         raise BadUsage(f"{recommendation_id} was made for {found.engine}", field="--engine")
     kept = [f"{key}={value}" for key, value in found.options.items()]
-    lists = {name: tuple(sizes) for name, sizes in found.document["lists"].items()}
-    return replace(asked, engine=found.engine, sets=[*kept, *(asked.sets or ())]), lists
+    return replace(asked, engine=found.engine, sets=[*kept, *(asked.sets or ())]), found
 
 
 def _model(model: str | None, profile: CostProfile) -> str:

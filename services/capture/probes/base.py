@@ -11,10 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuner.engines.base import Engine, Lists
 from workloads.traces.records import EngineObservation
+
+Way = Literal["server", "offline"]
+"""server: a process behind HTTP, as in production. offline: the engine's Python class in a child process of ours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from tuner.ladders import powers_of_two
 from tuner.probe_plan import ProbePlan, first_probes
 from tuner.profile_file import dump_profile, parse_profile
 from tuner.recommend import recommend
-from tuner.recommendation import ServingOptions, TuneRequest
+from tuner.recommendation import Recommendation, ServingOptions, TuneRequest
 from tuner.traffic import observe
 from workloads.errors import BadInput
 from workloads.models.config import ModelConfig
@@ -57,6 +57,8 @@ class Experiment:
         options: of the engine, as its rules read them.
         starts: of the default and of the tuned list; powers of two are started once.
         log_settles_s: how long the engine takes to log what it counted.
+        told: what is being done now.
+        on_recommended: called with the recommendation, where one is made here, before its list is first started.
     """
 
     plan: ExperimentPlan
@@ -72,6 +74,7 @@ class Experiment:
     trials: int = 12
     log_settles_s: float = 1.5
     told: OnProgress = field(default=lambda now: None)
+    on_recommended: Callable[[Recommendation], None] = field(default=lambda found: None)
 
     def run(self) -> tuple[CostProfile, Comparison]:
         """Everything that is still to be done; the folder then holds what a report is made of.
@@ -233,6 +236,7 @@ class Experiment:
                     trials=self.trials,
                 )
             )
+            self.on_recommended(found)
             tuned, origin, before = plain_lists(found.lists), f"profile {profile.name}", found.verdict
         comparison = Comparison(
             lists={DEFAULT: None, TUNED: tuned, POWERS: self._lists(self._powers(self._candidates[-1]))},

@@ -95,7 +95,6 @@ def compare_list(
     fields: dict[str, Any] = {}
     if schedule is not None:  # first: the cache holds no prompt of ours yet
         requests = schedule.requests
-        time.sleep(log_settles_s)
         begin = engine.log.stat().st_size
         timings = engine.serve(requests, lambda done: told(f"{done} of {len(requests)} requests"))
         time.sleep(log_settles_s)

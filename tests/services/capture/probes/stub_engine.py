@@ -235,7 +235,7 @@ async def main() -> None:
     )
     working = asyncio.create_task(engine.work())
     while not working.done():
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.1)
         if "--cudagraph-metrics" in sys.argv:
             print_table(engine)
     server.close()

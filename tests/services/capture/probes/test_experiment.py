@@ -70,7 +70,7 @@ def experiment(launch: MakeLaunch, tmp_path: Path) -> MakeExperiment:
             budget=Budget(),
             starts=starts,
             trials=1,
-            log_settles_s=0.3,
+            log_settles_s=0.25,
         )
 
     return make

@@ -1,0 +1,53 @@
+"""`captune verify --in-engine`, with a stand-in engine in place of vLLM."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.services.cli.conftest import Captune
+
+Write = Callable[[str, str | bytes], Path]
+STUB = Path(__file__).parents[1] / "capture" / "probes" / "stub_engine.py"
+TRACE = "arrival,input,output\n" + "".join(f"{i * 0.02:.2f},{20 + i % 30},{5 + i % 20}\n" for i in range(80))
+
+
+@pytest.fixture
+def arguments(write: Write, tmp_path: Path) -> list[object]:
+    return [
+        *("verify", "--trace", write("trace.csv", TRACE), "--columns", "arrival,input,output,s", "--in-engine"),
+        *("--engine", "vllm@0.23.0", "--set", "max_num_seqs=4", "--model", "tiny-llama"),
+        *("--records", tmp_path / "records", "--python", f"{sys.executable} {STUB}"),
+    ]
+
+
+def test_the_engine_is_profiled_and_lists_are_compared_in_it(
+    captune: Captune, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUB", json.dumps({"base_ms": 1.0, "row_ms": 0.5}))
+    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "1", "--steps", "1", "--serve-s", "0")
+    ran = captune(*arguments, "--sizes", "1,4", *few, "--json")
+    assert ran.code == 0, ran.stderr
+    answer = ran.document
+    assert (answer["engine"], answer["verdict"]) == ("vllm@0.23.0", "inconclusive")
+    assert [(item["name"], item["starts"]) for item in answer["lists"]] == [
+        ("default", 1),
+        ("tuned", 1),
+        ("powers of two", 1),
+    ]
+    assert answer["lists"][1]["effective"] == {"capture": [1, 4]} and answer["thresholds"]["margin_share"] == 0.01
+    records = tmp_path / "records"
+    assert {"plan.json", "profile.json", "lists.json", "report.md"} <= {path.name for path in records.iterdir()}
+    assert "| mean replayed step ms |" in (records / "report.md").read_text()
+    profile = captune("profile", "show", records / "profile.json", "--json").document
+    assert profile["software"]["engine"] == "vllm@0.23.0" and profile["families"]["decode_full"]["points"]
+
+
+def test_without_a_folder_for_the_records_nothing_is_started(captune: Captune, arguments: list[object]) -> None:
+    at = arguments.index("--records")
+    ran = captune(*arguments[:at], *arguments[at + 2 :])
+    assert ran.code == 2 and "--records DIR" in ran.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from sqlalchemy import text
 
 from db.queue import LeaseLost
 from db.records import Claim
@@ -12,7 +13,7 @@ from db.store import Store
 from services.sweeps.job import run_sweep
 from services.views import recommendation_view, sweep_view, trial_view
 from tests.services.sweeps.conftest import queue_sweep
-from workloads.errors import BadUsage, NotFound
+from workloads.errors import BadUsage, NotFound, Unavailable
 
 
 def run(store: Store) -> Claim:
@@ -60,6 +61,22 @@ def test_a_job_told_to_stop_stores_no_recommendation(store: Store) -> None:
     run_sweep(store, claim, lambda: len(store.sweeps.trials(sweep.id)) >= 3)
     assert len(store.sweeps.trials(sweep.id)) == 3
     assert store.recommendations.of_sweep(sweep.id) is None
+
+
+def test_a_database_that_fails_the_study_is_unavailable_and_no_fault_of_the_job(store: Store) -> None:
+    sweep = queue_sweep(store)
+    claim = store.queue.claim("test", 60.0)
+    assert claim is not None
+
+    def lose_the_study() -> bool:
+        if len(store.sweeps.trials(sweep.id)) == 3:
+            with store.engine.begin() as connection:
+                connection.execute(text("ALTER TABLE trials RENAME TO lost"))
+        return False
+
+    with pytest.raises(Unavailable, match="in the middle of the study"):
+        run_sweep(store, claim, lose_the_study)
+    assert store.sweeps.get(sweep.id).state == "running"
 
 
 def test_a_cancelled_job_cannot_finish(store: Store) -> None:

@@ -11,6 +11,7 @@ from tuner.branches import Branches, branches, sustained_load
 from tuner.case import Case
 from tuner.engines.base import Lists
 from tuner.scorecard import admitted
+from tuner.serving_features import features_of
 from tuner.traffic import Observed, dispatch_of, limits_of, step_time_of
 from workloads.arrays import F64
 from workloads.errors import BadInput, Infeasible
@@ -169,8 +170,11 @@ def rise_of(case: Case, trace: RequestTrace, lists: Lists) -> Rise:
     mean = mean_request(trace.input_tokens, trace.output_tokens)
     row_ms = times.attention_ms_per_token * mean.kv_tokens + times.row_ms
     step_ms = times.decode_ms + row_ms * np.arange(len(times.decode_ms), dtype=np.float64)
-    rate = len(trace) * case.serving.load / max(trace.span_s, 1e-9) / case.serving.engines
-    return Rise(step_ms, rate, mean.decode_tokens)
+    features = features_of(case.engine, case.options, case.serving)
+    batches = case.serving.engines * features.attention_ranks
+    rate = len(trace) * case.serving.load / max(trace.span_s, 1e-9) / batches
+    tokens_per_step = 1.0 if features.speculation is None else features.speculation.mean_tokens
+    return Rise(step_ms, rate, mean.decode_tokens / tokens_per_step)
 
 
 def branches_of(case: Case, trace: RequestTrace, lists: Lists) -> Branches:

@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from tests.tuner.test_traffic import burst
+from tuner.budget import Budget
+from tuner.case import Case
+from tuner.closed_loop import Rise, rise_of
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine
 from tuner.recommendation import ServingOptions
 from tuner.traffic import observe
 from workloads.errors import BadInput, BadUsage
+from workloads.traces.records import RequestTrace
 
 SGLANG = engine("sglang@0.5.23")
 VLLM = engine("vllm@0.33.0")
@@ -92,3 +96,16 @@ def test_bad_values_and_disagreement_are_bad_usage(profile: CostProfile) -> None
         observe(burst(4), SGLANG, SGLANG.options(EAGLE), profile, serving)
     with pytest.raises(BadInput, match="no block hashes"):
         observe(burst(4), None, None, profile, ServingOptions("vllm", prefix_cache=True))
+
+
+def test_a_batch_settles_by_ranks_and_accepted_tokens(profile: CostProfile) -> None:
+    trace = RequestTrace(np.arange(100) * 0.1, np.full(100, 10), np.full(100, 41))
+
+    def rise(raw: dict[str, str], serving: ServingOptions) -> Rise:
+        return rise_of(Case(SGLANG, SGLANG.options(raw), profile, serving, Budget(), "step"), trace, {})
+
+    plain = rise({}, ServingOptions("decode"))
+    ranks = rise({"tp_size": "4", "dp_size": "4", "enable_dp_attention": "true"}, ServingOptions("decode"))
+    assert ranks.requests_per_s == pytest.approx(plain.requests_per_s / 4)
+    drafted = rise(EAGLE, ServingOptions("decode", acceptance=1.0))
+    assert drafted.decode_tokens == pytest.approx(plain.decode_tokens / 4)

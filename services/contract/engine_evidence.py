@@ -32,6 +32,7 @@ class ListEvidenceModel(Answer):
     Attributes:
         asked: null where the choice was left to the engine.
         effective: what the engine's log says it captured.
+        list_length: captured sizes of the list that decode steps use.
         figures: startup_s, capture_s, graph_memory_mib, kv_tokens, mean_step_ms, ttft_ms, ttft_p99_ms, tpot_ms,
             tpot_p99_ms, throughput_tokens_per_s; exact_rate, padded_rate, fallback_rate and padding_waste of the
             served requests where the engine counts them. What was not measured is absent.
@@ -41,6 +42,7 @@ class ListEvidenceModel(Answer):
     name: str
     asked: ListsModel | None
     effective: ListsModel
+    list_length: int
     graphs: int
     starts: int
     figures: dict[str, IntervalModel]

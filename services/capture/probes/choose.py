@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from services.capture.probes.base import Probe, Way
+from services.capture.probes.offline import OfflineProbe
+from services.capture.probes.sglang_server import SglangServer
 from services.capture.probes.vllm_server import VllmServer
 from workloads.errors import BadUsage
 
-_PROBES: dict[tuple[str, Way], type[Probe]] = {("vllm", "server"): VllmServer}
+_PROBES: dict[tuple[str, Way], type[Probe]] = {
+    ("vllm", "server"): VllmServer,
+    ("vllm", "offline"): OfflineProbe,
+    ("sglang", "server"): SglangServer,
+    ("sglang", "offline"): OfflineProbe,
+}
 
 
 def choose_probe(engine: str, way: Way) -> Probe:

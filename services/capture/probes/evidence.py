@@ -32,6 +32,7 @@ class ListEvidence:
 
     Attributes:
         effective: what the engine's log says it captured.
+        list_length: captured sizes of the list that decode steps use.
         figures: see `tuner.engine_verdict.ListRuns`; also `exact_rate`, `padded_rate`, `padding_waste` of the served
             requests where the engine counts them.
         by_rule: exact, padded and fallback share of the replayed steps, by the engine's dispatch rule.
@@ -42,6 +43,7 @@ class ListEvidence:
     name: str
     asked: Lists | None
     effective: Lists
+    list_length: int
     graphs: int
     starts: int
     figures: Mapping[str, Interval]
@@ -129,7 +131,7 @@ def _columns(records: Sequence[StartRecord], steps: Sequence[ReplayedStep]) -> d
 
 def _runs(records: Sequence[StartRecord], item: ListEvidence, steps: Sequence[ReplayedStep]) -> ListRuns:
     good = [record for record in records if record.failure is None]
-    return ListRuns(sum(len(sizes) for sizes in item.effective.values()), len(good), _columns(good, steps))
+    return ListRuns(item.list_length, len(good), _columns(good, steps))
 
 
 def _list_evidence(
@@ -152,6 +154,7 @@ def _list_evidence(
         name=name,
         asked=asked,
         effective=effective,
+        list_length=len(effective.get(engine.list_names[0], ())),
         graphs=rules.graphs,
         starts=len(good),
         figures=figures,

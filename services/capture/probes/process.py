@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ class EngineProcess:
     """Started at construction; stdout and stderr go to `log`, in one order.
 
     Args:
-        keep_pipes: leave stdin and stdout to a caller who talks over them; only stderr goes to the log.
+        keep_pipes: leave stdin and stdout to a caller who talks over them and closes stdout; stderr alone is logged.
 
     Raises:
         EngineFailed: the command does not exist.
@@ -80,9 +81,9 @@ class EngineProcess:
         for number, within_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
             if self._signalled_until_gone(number, within_s):
                 break
-        for pipe in (self.child.stdin, self.child.stdout):
-            if pipe is not None:
-                pipe.close()
+        if self.child.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # of what was never read
+                self.child.stdin.close()
 
     def _signalled_until_gone(self, number: signal.Signals, within_s: float) -> bool:
         deadline = time.monotonic() + within_s

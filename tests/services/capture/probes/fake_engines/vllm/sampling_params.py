@@ -1,0 +1,5 @@
+from enum import Enum
+
+
+class RequestOutputKind(Enum):
+    DELTA = 1

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import text
 from dashboard.charts import show
 from dashboard.client import ApiProblem
-from dashboard.state import api, choose, chosen, pick
+from dashboard.state import api, choose, chosen, flag, pick
 from services.contract.figures_sweep import AXES, dominated, pareto_figure, value_of
 from services.contract.recommendation import RecommendationModel
 from services.contract.scorecard import FrontPointModel, ScorecardModel
@@ -30,9 +30,8 @@ def pareto_panel(result: RecommendationModel) -> None:
     left, right, toggles = st.columns([1, 1, 1], vertical_alignment="bottom")
     x = pick(left, "Across", list(AXES), "x", show=AXES.__getitem__, default=list(AXES).index("capture_s"))
     y = pick(right, "Up", list(AXES), "y", show=AXES.__getitem__)
-    with toggles:
-        with_dominated = _toggle("Show dominated", "dominated", on=True)
-        with_infeasible = _toggle("Show infeasible", "infeasible", on=False)
+    with_dominated = flag(toggles, "Show dominated", "dominated", on=True)
+    with_infeasible = flag(toggles, "Show infeasible", "infeasible")
     limits = _limits([*result.front, *(trial.scorecard for trial in trials)])
     groups = _groups(result, trials, x, y, limits)
     if not with_infeasible:
@@ -53,14 +52,6 @@ def trials_of(sweep_id: str) -> list[TrialModel]:
         return list(api().trials(sweep_id, limit=1000).items)
     except ApiProblem:
         return []
-
-
-def _toggle(label: str, name: str, *, on: bool) -> bool:
-    """A toggle that is a URL parameter while it is not `on` by default."""
-    default = {None: on, "yes": True, "no": False}.get(chosen(name), on)
-    value = st.toggle(label, default, key=f"toggle-{name}")
-    choose(name, None if value == on else "yes" if value else "no")
-    return value
 
 
 def _limits(cards: Sequence[Card]) -> Limits:

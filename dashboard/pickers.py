@@ -9,7 +9,7 @@ import streamlit as st
 
 from dashboard import names, text
 from dashboard.client import ApiProblem
-from dashboard.state import api, choose, chosen, go, real, whole
+from dashboard.state import api, choose, chosen, flag, go, real, whole
 from services.contract.profile import ProfileSummary
 from services.contract.sweep import MEASURE, SweepModel
 from services.contract.trace import TraceModel
@@ -53,6 +53,8 @@ def clone_parameters(sweep: SweepModel) -> dict[str, str]:
         "engines": serving.engines,
         "max_running": serving.max_running,
         "kv_tokens": serving.kv_tokens,
+        "acceptance": serving.acceptance,
+        "dp_attention": serving.dp_attention,
         "trials": sweep.trials,
         "holdout": round(100 * sweep.holdout_share),
         "regret": None if budget.regret is None else round(100 * budget.regret, 6),
@@ -69,6 +71,8 @@ def clone_parameters(sweep: SweepModel) -> dict[str, str]:
         "set": " ".join(f"{key}={value}" for key, value in sweep.options.items()),
         "policy": serving.policy or "",
         "objective": sweep.objective,
+        "preempt": "yes" if serving.preempt else "",
+        "prefix_cache": "yes" if serving.prefix_cache else "",
         **{name: "" if value is None else f"{value:g}" for name, value in numbers.items()},
     }
 
@@ -179,6 +183,9 @@ def pick_profile() -> ProfileSummary | None:
     return profiles[picked]
 
 
+_RANKS_HELP = "Data-parallel attention: every rank has the limits above, and a step is padded to the largest rank."
+
+
 @dataclass(frozen=True, slots=True)
 class ServingChoice:
     """How the recorded requests are replayed."""
@@ -188,6 +195,10 @@ class ServingChoice:
     engines: int
     max_running: int | None
     kv_tokens: int | None
+    preempt: bool = False
+    prefix_cache: bool = False
+    acceptance: float | None = None
+    dp_attention: int | None = None
 
     def document(self) -> dict[str, Any]:
         """As the API takes it."""
@@ -230,4 +241,33 @@ def pick_serving() -> ServingChoice:
             first, "Requests running at once", "max_running", 1, 100_000, None, placeholder="the engine's default"
         )
         kv = whole(second, "KV cache, tokens", "kv_tokens", 1, 2_000_000_000, None, placeholder="unlimited")
-    return ServingChoice(policy, load or 1.0, engines or 1, running, kv)
+    with st.expander("Preemption, prefix cache, speculation, ranks"):
+        first, second = st.columns(2)
+        preempt = flag(
+            first,
+            "Preempt as the engine does",
+            "preempt",
+            help="Off: a request waits until its whole output fits into the KV cache, and nobody is preempted.",
+        )
+        prefix_cache = flag(
+            first,
+            "Prefix cache",
+            "prefix_cache",
+            help="Shared prompt prefixes are computed once. Needs block hashes; preempts as the engine does.",
+        )
+        acceptance = real(
+            second,
+            "Draft tokens accepted",
+            "acceptance",
+            0.0,
+            1.0,
+            None,
+            step=0.05,
+            placeholder="unknown",
+            help="Chance for each draft token when all before it were accepted; their number is an engine option.",
+        )
+        ranks = whole(
+            second, "Attention ranks", "dp_attention", 1, 4_096, None, placeholder="the engine's own", help=_RANKS_HELP
+        )
+    extras = (preempt, prefix_cache, acceptance, ranks)
+    return ServingChoice(policy, load or 1.0, engines or 1, running, kv, *extras)

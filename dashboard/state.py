@@ -97,6 +97,14 @@ def whole(
     return typed
 
 
+def flag(place: Place, label: str, name: str, *, on: bool = False, **look: Any) -> bool:
+    """A toggle that is a URL parameter while it is not `on` by default. `look` goes to `st.toggle`."""
+    default = {None: on, "yes": True, "no": False}.get(chosen(name), on)
+    value: bool = place.toggle(label, default, key=f"toggle-{name}", **look)
+    choose(name, None if value == on else "yes" if value else "no")
+    return value
+
+
 def window(place: Place, label: str, name: str, default: tuple[int, int], **look: Any) -> tuple[int, int]:
     """A slider over a part of a whole, in per cent, whose ends are a URL parameter (`20-50`) unless the default."""
     found = re.fullmatch(r"(\d{1,3})-(\d{1,3})", chosen(name) or "")

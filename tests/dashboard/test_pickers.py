@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from dashboard.charts import list_for
 from dashboard.pickers import EngineChoice, ServingChoice, parse_options, workload_query
@@ -29,6 +32,26 @@ def test_a_workload_is_asked_for_as_the_api_names_things() -> None:
     assert query["engine"] == "vllm@0.33.0"
     assert query["set"] == ["max_num_seqs=256"]
     assert (query["policy"], query["load"], query["profile"]) == ("decode", 12.0, "h200")
+
+
+def test_what_the_simulation_adds_is_picked_and_kept_in_the_link() -> None:
+    def page() -> None:
+        import streamlit as st
+
+        from dashboard.pickers import pick_serving
+
+        st.json(pick_serving().document())
+
+    app = AppTest.from_function(page, default_timeout=30)
+    app.query_params["prefix_cache"] = "yes"
+    app.run()
+    assert not app.exception
+    app.number_input(key="acceptance").set_value(0.7).run()
+    app.toggle(key="toggle-preempt").set_value(True).run()
+    document = json.loads(app.json[0].value)
+    assert (document["preempt"], document["prefix_cache"], document["acceptance"]) == (True, True, 0.7)
+    assert document["dp_attention"] is None
+    assert "0.7" in app.query_params["acceptance"] and "yes" in app.query_params["preempt"]
 
 
 def test_a_family_is_drawn_over_its_own_list() -> None:

@@ -141,9 +141,10 @@ class Fleet:
             self._ray.kill(actor, no_restart=True)
 
     def _find(self) -> Place:
-        """Ask nodes that were not asked before; a cluster of our own needs no asking, all of it is this machine."""
+        """Ask nodes that were not asked before. A cluster of our own is this machine, and is asked about a GPU's type
+        and memory only where the job is."""
         nodes = self._ray.nodes()
-        if os.environ.get("RAY_ADDRESS"):
+        if os.environ.get("RAY_ADDRESS") or self._wish != Wish(self._wish.device):
             known = {device.node_id for device in self._devices}
             self._devices += look(self._ray, [node for node in nodes if node["NodeID"] not in known])
         return find_place(nodes, self._devices, self._wish)

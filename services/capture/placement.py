@@ -9,7 +9,7 @@ from typing import Any
 
 from services.capture.inventory import DeviceReport
 from services.capture.spec import Device
-from workloads.errors import Unavailable
+from workloads.errors import BadUsage, Unavailable
 
 TYPE_RESOURCE = "accelerator_type:"
 MEMORY_LABEL = "captune.io/gpu-memory-mib"
@@ -83,6 +83,19 @@ def wish_of(device: Device, gpu: str | None = None, memory_gib: float | None = N
     """The wish of a job; where it names no GPU type, CAPTUNE_GPU_TYPE does."""
     wanted = None if device == "cpu" else gpu or os.environ.get("CAPTUNE_GPU_TYPE") or None
     return Wish(device, wanted, None if memory_gib is None else memory_gib * 1024)
+
+
+def device_of(device: Device, gpu: str | None, memory_gib: float | None) -> Device:
+    """The device that a job means: who names a type or a memory wants a GPU.
+
+    Raises:
+        BadUsage: and the CPU at the same time.
+    """
+    if gpu is None and memory_gib is None:
+        return device
+    if device == "cpu":
+        raise BadUsage("type and memory choose among GPUs; they do not go with the CPU", field="device")
+    return "cuda"
 
 
 def find_place(nodes: Sequence[Mapping[str, Any]], devices: Sequence[DeviceReport], wish: Wish) -> Place:

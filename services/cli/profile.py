@@ -61,6 +61,15 @@ class SizeChoice:
         return None if self.workload is None else _plan_for(self.workload)
 
 
+@dataclass(frozen=True, slots=True)
+class GpuChoice:
+    """Where to measure: a device, and among GPUs the type and the least memory; None takes any."""
+
+    device: Device = "auto"
+    gpu: str | None = None
+    memory_gib: float | None = None
+
+
 @app.command("measure")
 def measure(
     model: Annotated[str, typer.Option("--model", metavar="M", help="A built-in shape or a folder or config.json.")],
@@ -82,6 +91,12 @@ def measure(
         Strategy | None, typer.Option("--strategy", help="How a step is run: full, and piecewise for prefill.")
     ] = None,
     device: Annotated[Device, typer.Option("--device", help="auto takes the GPU where there is one.")] = "auto",
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", metavar="TYPE", help="Only GPUs of this type, as Ray calls it (H200).")
+    ] = None,
+    gpu_memory_gib: Annotated[
+        float | None, typer.Option("--gpu-memory-gib", metavar="N", min=0, help="Only GPUs with so much memory.")
+    ] = None,
     starts: Annotated[int, typer.Option("--starts", metavar="N", help="Fresh worker processes to repeat in.")] = 2,
     repeats: Annotated[int, typer.Option("--repeats", metavar="N", help="Readings a size and start.")] = 7,
     name: Annotated[str | None, typer.Option("--name", help="Name of the profile.")] = None,
@@ -97,7 +112,15 @@ def measure(
     """
     kind = Kind(family, tokens_per_request, strategy)
     chosen = SizeChoice(sizes, dense, workload)
-    profile = measure_here(model, kind=kind, chosen=chosen, device=device, starts=starts, repeats=repeats, name=name)
+    profile = measure_here(
+        model,
+        kind=kind,
+        chosen=chosen,
+        where=GpuChoice(device, gpu, gpu_memory_gib),
+        starts=starts,
+        repeats=repeats,
+        name=name,
+    )
     if out is not None:
         _write(out, dump_profile(profile))
     else:
@@ -110,7 +133,7 @@ def measure_here(
     *,
     kind: Kind | None = None,
     chosen: SizeChoice | None = None,
-    device: Device = "auto",
+    where: GpuChoice | None = None,
     starts: int = 2,
     repeats: int = 7,
     name: str | None = None,
@@ -123,9 +146,11 @@ def measure_here(
     """
     from services.capture.forecast import Forecast
     from services.capture.job import describe, plan_job
+    from services.capture.placement import device_of, wish_of
 
-    chosen, kind = chosen or SizeChoice(), kind or Kind()
+    chosen, kind, where = chosen or SizeChoice(), kind or Kind(), where or GpuChoice()
     sizes = _sizes(chosen.sizes)
+    device = device_of(where.device, where.gpu, where.memory_gib)
     base = plan_job(model, device=device, sizes=sizes, dense=chosen.dense, plan=chosen.plan())
     spec = family_spec(
         replace(base, starts=starts, repeats=repeats),
@@ -136,10 +161,11 @@ def measure_here(
     )
     from services.capture.pool import measure_profile
 
+    wish = wish_of(spec.device, where.gpu, where.memory_gib)
     forecast = Forecast()
     with progress(f"measuring {model}") as advance:
         profile = measure_profile(
-            spec, lambda at: advance(at.done, describe(at, forecast), at.total), command=_own_command()
+            spec, lambda at: advance(at.done, describe(at, forecast), at.total), command=_own_command(), wish=wish
         )
     return replace(profile, name=name) if name is not None else profile
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from db.queue import LeaseLost
 from db.store import Store
 from services.capture.job import describe, plan_job
+from services.capture.placement import device_of, wish_of
 from services.capture.readings import Progress
 from services.contract.sweep import measured_name
 from services.contract.worker_wish import WorkerWish
@@ -61,10 +62,9 @@ def _measure(
     worker: WorkerWish,
     give_up: GiveUp | None,
 ) -> CostProfile:
-    job = plan_job(model, device=worker.device)
+    job = plan_job(model, device=device_of(worker.device, worker.gpu, worker.memory_gib))
     from services.capture.cluster import ray_cluster  # needs the worker extra, which `plan_job` has checked
     from services.capture.inventory import look
-    from services.capture.placement import wish_of
     from services.capture.pool import measure_profile
 
     with ray_cluster() as ray, head_watched(ray, give_up):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from services.capture.placement import device_of
 from services.cli.profile import SizeChoice
 from workloads.errors import BadInput, BadUsage
 
@@ -26,6 +27,13 @@ def test_requests_cannot_be_aimed_at_before_there_is_a_profile(tmp_path: Path, m
     path.write_text("arrival_s,input_tokens,output_tokens\n0.0,5,6\n1.0,5,6\n")
     with pytest.raises(BadInput, match="holds requests, whose steps a profile must simulate"):
         SizeChoice(workload=str(path)).plan()
+
+
+def test_who_names_a_gpu_wants_one() -> None:
+    assert device_of("auto", None, None) == "auto" and device_of("cpu", None, None) == "cpu"
+    assert device_of("auto", "H200", None) == device_of("cuda", None, 80.0) == "cuda"
+    with pytest.raises(BadUsage, match="do not go with the CPU"):
+        device_of("cpu", None, 80.0)
 
 
 def test_one_choice_at_a_time() -> None:

@@ -39,7 +39,8 @@ class Confidence:
             an inversion does not count, and divided by the band that the most often measured sizes have, so that it
             compares with times that carry no band (a step without a graph, a price).
         spread_share: relative start-to-start standard deviation that sizes share.
-        stated: that share comes from the profile; False takes `DEFAULT_SPREAD_SHARE`.
+        stated: that share is the profile's own start-to-start spread; False takes `DEFAULT_SPREAD_SHARE`, or the spread
+            within its one start where that is wider.
         own: bool [N], sizes whose own spread is more than the shared one explains.
         lifted: bool [N], sizes that read faster than a smaller one by no more than noise, and do not count as faster.
     """
@@ -67,10 +68,15 @@ class Confidence:
 
 
 def _shared_share(cost: FamilyCost) -> tuple[float, bool]:
-    """Relative standard deviation of one start: the median over sizes, each divided by the median that chance gives."""
+    """Relative standard deviation of one start: the median over sizes, each divided by the median that chance gives.
+
+    Where every size was measured in one start, a spread is one within that start (parts of a log): starts differ by at
+    least as much, and by no less than is usual.
+    """
     known = (cost.starts > 1) & np.isfinite(cost.spread_ms)
     if not known.any():
-        return DEFAULT_SPREAD_SHARE, False
+        within = cost.spread_ms[np.isfinite(cost.spread_ms)] / cost.step_ms[np.isfinite(cost.spread_ms)]
+        return max(DEFAULT_SPREAD_SHARE, float(np.median(within))) if len(within) else DEFAULT_SPREAD_SHARE, False
     freedom = cost.starts[known] - 1.0
     squares = (cost.spread_ms[known] / cost.step_ms[known]) ** 2 / (1.0 - 2.0 / (9.0 * freedom)) ** 3
     return math.sqrt(float(np.median(squares))), True

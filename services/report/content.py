@@ -238,7 +238,7 @@ def _evidence(found: RecommendationModel) -> Section:
 def _confidence(of: Mapping[str, Any]) -> str:
     if not of:
         return ""
-    source = "stated by the profile" if of["spread_stated"] else "of the shipped profile, as this one states none"
+    source = "stated by the profile" if of["spread_stated"] else "the usual one, as the profile states none"
     return (
         f"lists chosen on the upper {of['level']:.0%} curve; start-to-start spread {of['spread_share']:.2%} "
         f"({source}); fewest starts a size: {of['fewest_starts']}; sizes not counted as faster than a smaller one: "

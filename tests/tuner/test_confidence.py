@@ -106,3 +106,6 @@ def test_a_profile_that_states_no_spread_takes_that_of_the_shipped_one(repositor
     assert shipped.stated and shipped.spread_share == pytest.approx(DEFAULT_SPREAD_SHARE, rel=0.01)
     silent = Confidence.of(measured(staircase(SIZES), 1))
     assert not silent.stated and silent.spread_share == DEFAULT_SPREAD_SHARE
+    within = replace(measured(staircase(SIZES), 1), spread_ms=0.02 * staircase(SIZES))
+    assert Confidence.of(within).spread_share == pytest.approx(0.02) and not Confidence.of(within).stated
+    assert Confidence.of(replace(within, spread_ms=0.001 * staircase(SIZES))).spread_share == DEFAULT_SPREAD_SHARE

@@ -15,7 +15,7 @@ ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 NUMBA_CACHE_DIR=/tmp/numba
 VOLUME /data
 
 FROM base AS services
-RUN pip install --no-cache-dir -c requirements.lock -e '.[worker,server,dashboard]'
+RUN pip install --no-cache-dir -c requirements.lock -e '.[worker,server,dashboard,otel]'
 USER captune
 # For `docker run` alone; docker-compose.yml has one for each service.
 HEALTHCHECK --interval=30s --timeout=5s CMD python -c "import services.settings"

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.public_workloads import workloads
 from services.catalog import DEFAULT_PROFILE, find_profile
 from tuner.case import Case
+from tuner.choice import choose, rehearse
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine
+from tuner.guard import GUARD, Guard
 from tuner.recommend import recommend
 from tuner.recommendation import Recommendation, Scorecard, ServingOptions, TuneRequest
 from workloads.traces.records import RequestTrace
@@ -29,6 +31,11 @@ MAX_RUNNING = {"vllm": 256, "sglang": 256, "tensorrt-llm": 128}
 LENGTH_SHARE = {"vllm": 1 / 3, "sglang": 1 / 3, "tensorrt-llm": 1 / 2}
 """Longest tuned list that the summary counts as short, as a share of the default's length."""
 BUSY_LOAD_SHARE = 0.8
+HOLDOUT_SHARE = 0.3
+GUARDS = (
+    GUARD,
+    *(Guard(width, prior) for width, prior in ((0.2, 0.3), (0.1, 0.2), (0.3, 0.3), (0.2, 0.1), (0.1, 0.5))),
+)
 NOISE_SHARE = 0.005
 """Two starts of one list differ by this much (the least noise band of a verdict)."""
 
@@ -48,8 +55,7 @@ class Row:
 
     @property
     def short(self) -> bool:
-        tuned, default = self.answer.scorecard, self.answer.default_scorecard
-        return tuned.list_length <= default.list_length * LENGTH_SHARE[self.spec.partition("@")[0]]
+        return self.answer.scorecard.list_length <= self.most_sizes
 
     @property
     def no_worse(self) -> bool:
@@ -69,6 +75,27 @@ class Row:
         regret = self.answer.scorecard.worst_regret
         return regret is not None and regret <= 0.10 + 1e-9
 
+    @property
+    def meets_all(self) -> bool:
+        return self.short and self.bounded and self.no_worse
+
+    @property
+    def most_sizes(self) -> int:
+        """Sizes up to which a list counts as short."""
+        return int(self.answer.default_scorecard.list_length * LENGTH_SHARE[self.spec.partition("@")[0]])
+
+    def misses(self) -> list[str]:
+        """Every condition that is not met, and by how much."""
+        card = self.answer.scorecard
+        made = []
+        if not self.short:
+            made.append(f"{card.list_length} sizes, {self.most_sizes} would count as short")
+        if not self.bounded:
+            made.append(f"regret {card.worst_regret}")
+        if not self.no_worse:
+            made.append(f"{self.held_out_excess:+.3%} on the held-out part")
+        return made
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -78,9 +105,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results.md"))
     arguments = parser.parse_args()
     profile = find_profile(arguments.profile)
-    traces = workloads(arguments.folder)
+    traces = list(workloads(arguments.folder))
     rows = list(run(traces, profile, trials=arguments.trials))
-    arguments.out.write_text(page(rows, profile), encoding="utf-8")
+    text = page(rows, profile, guards(rows, dict(traces), profile))
+    arguments.out.write_text(text, encoding="utf-8")
     print(summary(rows))
 
 
@@ -135,7 +163,7 @@ def summary(rows: Sequence[Row]) -> str:
     """The shares that the page states, and the rows that miss them."""
     able = [row for row in rows if not row.overloaded]
     bounded = [row for row in able if row.short and row.bounded]
-    kept = [row for row in bounded if row.no_worse]
+    kept = [row for row in able if row.meets_all]
     near = [row for row in bounded if row.held_out_excess <= NOISE_SHARE]
     worse = [row for row in able if not row.no_worse and row.answer.verdict == "try"]
     tried = [row for row in able if row.answer.verdict in ("try", "adopt")]
@@ -153,7 +181,26 @@ def _share(rows: Sequence[Row], of: Sequence[Row]) -> str:
     return f"{len(rows)} ({len(rows) / max(len(of), 1):.0%})"
 
 
-def page(rows: Sequence[Row], profile: CostProfile) -> str:
+def guards(rows: Sequence[Row], traces: Mapping[str, RequestTrace], profile: CostProfile) -> list[tuple[Guard, int]]:
+    """How many of the rows that are not overloaded would meet everything with other guards."""
+    counted = dict.fromkeys(GUARDS, 0)
+    for row in rows:
+        if row.overloaded:
+            continue
+        trace = traces[row.trace]
+        case = Case.of(asked(trace, row.trace, row.spec, profile, row.load))
+        seen, default = case.observe(trace, case.default_lists()), row.answer.default_scorecard
+        front = case.front(seen)
+        for guard in GUARDS:
+            chosen = choose(case, trace, seen, front, default, guard)
+            card = case.score(case.lists_of(chosen.point.sizes), seen)
+            held, _ = rehearse(case, trace, seen, HOLDOUT_SHARE, chosen)
+            answer = replace(row.answer, scorecard=card, holdout=held)
+            counted[guard] += replace(row, answer=answer).meets_all
+    return list(counted.items())
+
+
+def page(rows: Sequence[Row], profile: CostProfile, guarded: Sequence[tuple[Guard, int]] = ()) -> str:
     """The whole page as Markdown."""
     device = (profile.device or {}).get("name", "unknown device")
     head = [
@@ -172,7 +219,29 @@ def page(rows: Sequence[Row], profile: CostProfile) -> str:
         "| tuned: sizes, graphs / step ms / capture s / MiB | held-out step ms: tuned / default | verdict |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*head, *(_line(row) for row in rows), ""])
+    return "\n".join([*head, *(_line(row) for row in rows), "", *_missed(rows), *_guarded(rows, guarded)])
+
+
+def _missed(rows: Sequence[Row]) -> list[str]:
+    missing = [row for row in rows if not row.overloaded and not row.meets_all]
+    lines = [
+        f"- {row.trace}, load {row.load:.3g}, {row.spec}: {'; '.join(row.misses())} (`{row.answer.verdict}`)"
+        for row in missing
+    ]
+    return ["## Rows that miss, and by how much", "", *lines, ""]
+
+
+def _guarded(rows: Sequence[Row], guarded: Sequence[tuple[Guard, int]]) -> list[str]:
+    able = sum(not row.overloaded for row in rows)
+    settings = ", ".join(f"{g.width_share:g} / {g.prior_share:g}: {n}" for g, n in guarded)
+    return [
+        "## How much hangs on the guard",
+        "",
+        f"Its two numbers ({GUARD.width_share:g} / {GUARD.prior_share:g}, see `tuner/guard.py`) were picked on these",
+        f"traces, so the share above is no forecast for others. Rows of the {able} that meet everything, by width /",
+        f"prior: {settings}.",
+        "",
+    ]
 
 
 def _line(row: Row) -> str:

@@ -61,7 +61,9 @@ class Choice:
         return (f"the list is fitted to a guarded histogram, which spreads every count over its neighbourhood: {why}",)
 
 
-def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, default: Scorecard) -> Choice:
+def choose(
+    case: Case, traffic: Traffic, observed: Observed, front: Front, default: Scorecard, guard: Guard = GUARD
+) -> Choice:
     """The list to recommend for `traffic`, which `observed` shows under the engine's default."""
     plain = shortest_good(front, default, case.objective)
     if observed.report is not None and observed.report.overloaded:
@@ -69,19 +71,19 @@ def choose(case: Case, traffic: Traffic, observed: Observed, front: Front, defau
     rolled = windows(case, traffic, observed)
     third, half = _bounds(default)
     for most in (third, half):
-        excess, guarded = _roll(case, rolled, most), _roll(case, rolled, most, GUARD)
+        excess, guarded = _roll(case, rolled, most), _roll(case, rolled, most, guard)
         # Half of the default's sizes leave small gaps; only the shorter list needs a guard.
-        guard = _guard(observed, excess) if most == third else None
-        for fitted, behind in ((guard, guarded if guard else excess), (None, excess)):
+        doubted = most == third and _doubtful(observed, excess)
+        for fitted, behind in (*([(guard, guarded)] if doubted else []), (None, excess)):
             point = front.at(most) if fitted is None else _fit(case, observed, most, fitted)
             if point is None or not behind or mean(behind) > SLACK_SHARE:
                 continue
             if _ms(point, case) <= _default_ms(default, case.objective):
                 return Choice(point, excess, guarded, fitted)
     if rolled:  # neither length kept up: the recorded steps are a poor guide at any length
-        point = _fit(case, observed, half, GUARD)
+        point = _fit(case, observed, half, guard)
         if point is not None and _ms(point, case) <= _default_ms(default, case.objective):
-            return Choice(point, _roll(case, rolled, half), _roll(case, rolled, half, GUARD), GUARD)
+            return Choice(point, _roll(case, rolled, half), _roll(case, rolled, half, guard), guard)
     return Choice(plain, _roll(case, rolled, plain.list_length))
 
 
@@ -91,10 +93,10 @@ def _bounds(default: Scorecard) -> tuple[int, int]:
     return max(default.list_length // 3, min(half, ENOUGH_SIZES)), half
 
 
-def _guard(observed: Observed, excess: tuple[float, ...]) -> Guard | None:
-    """The guard, where steps are few, or a list fitted to them as recorded did not win behind every cut."""
+def _doubtful(observed: Observed, excess: tuple[float, ...]) -> bool:
+    """Whether steps are few, or a list fitted to them as recorded did not win behind every cut."""
     few = observed.decode.total_steps < FEW_STEPS_PER_SIZE * observed.reachable
-    return GUARD if few or max(excess, default=-1.0) > -TIE else None
+    return few or max(excess, default=-1.0) > -TIE
 
 
 def rehearse(
@@ -113,10 +115,10 @@ def rehearse(
     if parts is None:
         return None, 0.0
     first, rest = parts
-    length, guard = chosen.point.list_length, chosen.guard
-    if guard is not None:
-        guard = _guard(first, _roll(case, windows(case, traffic, observed, until=1.0 - share), length))
-    point = _fit(case, first, length, guard)
+    length = chosen.point.list_length
+    rolled = windows(case, traffic, observed, until=1.0 - share)
+    doubted = chosen.guard is not None and _doubtful(first, _roll(case, rolled, length))
+    point = _fit(case, first, length, chosen.guard if doubted else None)
     if point is None:
         return None, 0.0
     lists = case.lists_of(point.sizes)

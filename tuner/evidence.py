@@ -19,6 +19,7 @@ from tuner.engines.base import Lists
 from tuner.front import Front
 from tuner.recommendation import Trial, TuneRequest
 from tuner.service import service_of
+from tuner.serving_features import features_of
 from tuner.study import exact_bound_ms
 from tuner.traffic import Observed, limits_of
 from tuner.verdict import Judged, Thresholds
@@ -104,6 +105,8 @@ def _trace(found: Grounds) -> dict[str, Any]:
 def _serving(found: Grounds) -> dict[str, Any]:
     request, serving = found.request, found.request.serving
     limits = limits_of(request.engine, request.options, serving, request.profile, found.case.default_lists())
+    features = features_of(request.engine, request.options, serving)
+    speculation = features.speculation
     return {
         "policy": serving.policy or request.engine.policy,
         "load": serving.load,
@@ -112,6 +115,10 @@ def _serving(found: Grounds) -> dict[str, Any]:
         "kv_tokens": limits.kv_tokens,
         "reachable": found.observed.reachable,
         "slo": asdict(serving.slo),
+        "preempt": features.preempt,
+        "prefix_cache": features.prefix_cache,
+        "speculation": None if speculation is None else asdict(speculation),
+        "dp_attention": features.attention_ranks,
     }
 
 

@@ -171,7 +171,7 @@ class Runner:
         if code is None:
             self._hurry(child)
             return True
-        if code not in (0, GIVEN_BACK):
+        if code not in (0, GIVEN_BACK) and child.stop_at is None:  # else it was ended because its sweep was not ours
             with logged(sweep=child.claim.sweep_id):
                 log.warning("its process ended with %d", code)
             self._give_back(child.claim, failed=True)

@@ -163,8 +163,10 @@ def test_lists_are_read_page_by_page(api: TestClient, job: dict[str, Any]) -> No
 
 
 def test_a_measurement_is_asked_for_followed_and_cancelled(api: TestClient) -> None:
-    made = api.post(f"{V1}/profiles/measure", json={"model": "tiny-llama", "name": "mine"})
+    worker = {"device": "auto", "gpu": "H200", "memory_gib": 100.0}
+    made = api.post(f"{V1}/profiles/measure", json={"model": "tiny-llama", "name": "mine", "worker": worker})
     assert made.status_code == 202
+    assert made.json()["worker"] == worker
     path = made.headers["location"]
     assert api.get(path).json()["state"] == "queued"
     assert [item["id"] for item in api.get(f"{V1}/measurements").json()["items"]] == [made.json()["id"]]

@@ -79,6 +79,16 @@ class FamilyCost:
         per_row_ms = self.attention_ms_per_mtoken * 1e-6 * self.context_tokens + self.row_ms
         return self.step_ms - self.sizes.astype(np.float64) * per_row_ms
 
+    @property
+    def eager_only(self) -> Bool:
+        """Sizes whose only reading is that of a step without a graph, in a profile made from a log: bool [N].
+
+        Such a point has its eager time in both columns. They bend the fallback curve and are no buckets. A profile
+        where that holds for every size says nothing of the kind.
+        """
+        only: Bool = np.isnan(self.replay_ms) & (self.step_ms == self.fallback_ms)
+        return only & (not bool(only.all()))
+
     def measured(self, sizes: I64) -> Bool:
         """Which of `sizes` are measured points: bool, same shape."""
         return np.isin(sizes, self.sizes)

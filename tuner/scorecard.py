@@ -81,10 +81,10 @@ def score_plain(
 
 
 def admitted(cost: FamilyCost, allowed: AllowedSizes | None) -> Bool:
-    """Which measured sizes the engine captures as asked: bool [N]."""
-    if allowed is None:
-        return np.ones(len(cost.sizes), dtype=np.bool_)
-    admits: Bool = (cost.sizes <= allowed.largest) & (cost.sizes % allowed.multiple_of == 0)
+    """Which sizes that were measured in a graph the engine captures as asked: bool [N]."""
+    admits: Bool = ~cost.eager_only
+    if allowed is not None:
+        admits &= (cost.sizes <= allowed.largest) & (cost.sizes % allowed.multiple_of == 0)
     return admits
 
 

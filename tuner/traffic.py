@@ -150,15 +150,30 @@ def _counted(steps: StepTrace, engine: Engine | None, options: Any, serving: Ser
     family = engine.decode_family if engine is not None else "decode_full"
     if engine is None and family not in steps.families and len(steps.families) == 1:
         family = steps.families[0]
+    steps, notes = _in_tokens(steps, family, engine, options)
     histograms = steps.histograms()
     largest = histograms[family].largest if family in histograms else 1
-    notes = []
     if serving.load != 1.0:
         notes.append("recorded steps cannot be replayed at another load; --load was not used")
     reachable = _reachable(engine, options, serving, largest)
     if largest > reachable:
         notes.append(f"steps of up to {largest} were recorded, above the {reachable} that these options allow")
     return Observed(steps, histograms, family, reachable, None, tuple(notes))
+
+
+def _in_tokens(steps: StepTrace, family: str, engine: Engine | None, options: Any) -> tuple[StepTrace, list[str]]:
+    """Recorded requests in the unit of the engine's list: a step that verifies drafts has several tokens of each.
+
+    A histogram that somebody gave is taken to be in that unit already.
+    """
+    per_request = 1 if engine is None else engine.step_tokens_per_request(options)
+    index = steps.families.index(family) if family in steps.families else -1
+    if per_request == 1 or index < 0 or steps.units[index] == "tokens" or steps.origin == "given":
+        return steps, []
+    size = np.where(steps.family_index == index, steps.size * per_request, steps.size)
+    units = tuple("tokens" if i == index else unit for i, unit in enumerate(steps.units))
+    note = f"recorded requests are counted as {per_request} tokens each: one and its draft tokens"
+    return replace(steps, size=size, units=units), [note]
 
 
 def _reachable(engine: Engine | None, options: Any, serving: ServingOptions, largest: int) -> int:

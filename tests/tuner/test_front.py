@@ -200,3 +200,16 @@ def test_draft_graphs_take_the_decode_list_and_its_budget(profile: CostProfile) 
     assert 400 not in shared.sizes and shared.memory_mib > alone.memory_mib
     tight = replace(case.budget, max_memory_mib=shared.memory_mib - 1.0)
     assert case.front(seen, tight).points[-1].memory_mib <= shared.memory_mib - 1.0
+
+
+def test_a_size_that_only_ran_eagerly_is_no_bucket(profile: CostProfile) -> None:
+    sizes = np.array([1, 8, 16, 32])
+    unknown = np.full(4, np.nan)
+    eager = np.array([14.0, 3.0, 14.2, 14.3])  # size 8 was seen without a graph only, on a quiet day
+    cost = family(sizes, step_ms=np.array([6.0, 3.0, 6.4, 6.9]), replay_ms=unknown, fallback_ms=eager)
+    assert cost.eager_only.tolist() == [False, True, False, False]
+    made = CostProfile("log", {"decode_full": cost})
+    front = best_front(StepHistogram.of_counts({3: 9.0, 8: 9.0, 30: 1.0}), made, "decode_full", budget=FREE)
+    assert all(8 not in point.sizes for point in front.points) and 16 in front.points[-1].sizes
+    flat = family(sizes, step_ms=eager, replay_ms=unknown, fallback_ms=eager)
+    assert not flat.eager_only.any()  # graphs that bring nothing, not sizes without one

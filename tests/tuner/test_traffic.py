@@ -122,3 +122,13 @@ def test_step_times_are_those_of_the_bucket_or_of_the_fallback(profile: CostProf
 
 def test_histograms_of_recorded_steps_equal_a_hand_count() -> None:
     assert observe(steps({7: 3}), None, None, None).decode.counts() == StepHistogram.of_counts({7: 3.0}).counts()
+
+
+def test_recorded_requests_become_tokens_where_a_step_verifies_drafts() -> None:
+    options = VLLM.options({"max_num_seqs": "64", "num_speculative_tokens": "3"})
+    logged = replace(steps({1: 5, 20: 7}), origin="census")
+    seen = observe(logged, VLLM, options, None)
+    assert seen.decode.counts() == {4: 5.0, 80: 7.0} and seen.decode.unit == "tokens"
+    assert any("counted as 4 tokens each" in note for note in seen.notes)
+    for as_it_is in (replace(logged, units=("tokens",)), replace(logged, origin="given")):
+        assert observe(as_it_is, VLLM, options, None).decode.counts() == {1: 5.0, 20: 7.0}

@@ -158,6 +158,8 @@ def test_what_is_refused() -> None:
         simulate(trace, "vllm", LIMITS, step_time(), features=Features(preempt=True, prefix_cache=True))
     with pytest.raises(BadUsage, match="computes no prompt"):
         simulate(with_blocks(trace), "decode", LIMITS, step_time(), features=Features(preempt=True, prefix_cache=True))
+    with pytest.raises(BadUsage, match="100000000 ranks of 20 requests"):
+        simulate(trace, "decode", LIMITS, step_time(), features=Features(attention_ranks=100_000_000))
     tight = replace(LIMITS, max_running_requests=2, token_budget=3)
     with pytest.raises(BadUsage, match="one decode step of 4 tokens"):
         simulate(trace, "vllm", tight, step_time(), features=Features(speculation=Speculation(3, 0.5)))

@@ -221,6 +221,21 @@ def test_azure_conversation_traffic(public_traces: Path, load: float, mean_batch
     assert not report.overloaded
 
 
+@pytest.fixture(scope="module")
+def million() -> RequestTrace:
+    return traffic(1_000_000)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_million_requests_take_seconds(million: RequestTrace, policy: PolicyName) -> None:
+    """The promise is 10 s of CPU time; on an idle core it is well under one."""
+    simulate(million.window(0, 100), policy, LIMITS, step_time())  # compiles
+    begin = time.process_time()
+    report = simulate(million, policy, LIMITS, step_time(), load=0.3).report
+    assert time.process_time() - begin < 10
+    assert report.completed + report.rejected == 1_000_000
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_cost_follows_events_not_steps(policy: PolicyName) -> None:
     """A thousand times the tokens take many more steps, and still at most three rows a request."""

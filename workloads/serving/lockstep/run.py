@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.arrays import F64, I64, Bool
+from workloads.errors import BadUsage
 from workloads.serving.features import Features
 from workloads.serving.limits import UNLIMITED, PolicyName, SchedulerLimits
 from workloads.serving.lockstep.kernel import lockstep_kernel
@@ -14,6 +15,9 @@ from workloads.serving.lockstep.policies import DECODE, SGLANG, VLLM
 from workloads.serving.lockstep.state import Costs, Rules, new_state
 from workloads.serving.step_time import StepTime
 from workloads.traces.prefix_blocks import PrefixBlocks
+
+MOST_STATE_GIB = 4
+"""A request over HTTP may ask for any number of ranks; the simulation must not take the machine with it."""
 
 POLICIES: dict[PolicyName, int] = {"decode": DECODE, "sglang": SGLANG, "vllm": VLLM}
 
@@ -50,6 +54,9 @@ def run_lockstep(
     Args:
         identity: int64 [N], index in the trace.
         blocks: of these requests; used with `features.prefix_cache`.
+
+    Raises:
+        BadUsage: the state of all ranks would not fit into memory.
     """
     cached = blocks if features.prefix_cache else None
     rules = _rules(policy, limits, features, 1 if cached is None else cached.block_tokens)
@@ -58,6 +65,7 @@ def run_lockstep(
     else:
         cached = _full_blocks(cached, input_tokens)
         (ids, distinct), starts = cached.numbered(), cached.starts.copy()
+    _check_size(features.attention_ranks, min(rules.max_running, len(identity)), distinct)
     acceptance = 0.0 if features.speculation is None else features.speculation.acceptance
     state = new_state(
         identity, input_tokens, output_tokens, rules, features.attention_ranks, (ids, starts, distinct), acceptance
@@ -126,6 +134,16 @@ def _rules(policy: PolicyName, limits: SchedulerLimits, features: Features, bloc
         clip_tokens=rule.clip_tokens,
         reserved_decode_tokens=rule.reserved_decode_tokens,
     )
+
+
+def _check_size(ranks: int, slots: int, distinct_blocks: int) -> None:
+    gib = ranks * (2 * slots + 3 * distinct_blocks) * 8 / 2**30
+    if gib > MOST_STATE_GIB:
+        raise BadUsage(
+            f"{ranks} ranks of {slots} requests and {distinct_blocks} prompt blocks would take {gib:.0f} GiB to "
+            f"simulate, more than {MOST_STATE_GIB}; lower it, max_running, or leave out the prefix cache",
+            field="dp_attention",
+        )
 
 
 def _full_blocks(blocks: PrefixBlocks, input_tokens: I64) -> PrefixBlocks:

@@ -87,7 +87,7 @@ def histogram_figure(
         marker={"symbol": "line-ns-open", "size": 12, "color": "#3B8FD4", "line": {"width": 1.5}},
         hovertemplate="captured %{x}<extra></extra>",
     )
-    figure.update_yaxes(title=f"share of {of}", tickformat=".2~%", rangemode="tozero", type="log" if log else "linear")
+    figure.update_yaxes(title=f"share of {of}", tickformat=".2~%", rangemode="tozero", **(LOG if log else {}))
     figure.update_xaxes(title=f"step size ({unit})")
     return dressed(figure, title, barmode="overlay", bargap=0.0)
 
@@ -192,6 +192,10 @@ def new_figure() -> Figure:
     """An empty figure in our template."""
     figure: Figure = plotly().Figure(layout={"template": _TEMPLATE})
     return figure
+
+
+LOG: Mapping[str, Any] = {"type": "log", "dtick": 1}
+"""A logarithmic axis with a label at every power of ten; Plotly would put bare 2s and 5s between them."""
 
 
 def dressed(figure: Figure, title: str, **layout: Any) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from services.contract.figures import DEFAULT, dressed, new_figure
+from services.contract.figures import DEFAULT, LOG, dressed, new_figure
 from services.contract.figures_profile import DASHES, SERIES
 from services.contract.load import LoadCurvesModel
 
@@ -58,7 +58,7 @@ def load_figure(found: LoadCurvesModel, axis: str, promise: float | None = None)
         )
     figure.update_xaxes(title="offered load (1 = as recorded)", rangemode="tozero")
     log = axis.startswith(("ttft", "queue"))
-    figure.update_yaxes(title=f"{AXES[axis]}, log" if log else AXES[axis], type="log" if log else "linear")
+    figure.update_yaxes(title=f"{AXES[axis]}, log" if log else AXES[axis], **(LOG if log else {}))
     if not log:
         figure.update_yaxes(rangemode="tozero")
     return dressed(figure, "")

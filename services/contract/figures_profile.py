@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from services.contract.figures import CHOSEN, DEFAULT, INVERSION, LINE, dressed, new_figure
+from services.contract.figures import CHOSEN, DEFAULT, INVERSION, LINE, LOG, dressed, new_figure
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -121,7 +121,7 @@ def capture_figure(curve: Curve, column: str, title: str) -> Figure:
     figure.update_xaxes(title=f"captured size ({curve.unit})", type="category", nticks=8, tickangle=0)
     known = [value for value in curve.column(column) if value]
     if known and max(known) > UNEVEN * median(known):  # one large value would flatten all others
-        figure.update_yaxes(title=f"{title}, log", type="log")
+        figure.update_yaxes(title=f"{title}, log", **LOG)
     else:
         figure.update_yaxes(title=title, rangemode="tozero")
     return dressed(figure, "")
@@ -153,7 +153,7 @@ def compare_curves_figure(curves: Sequence[Curve], axis: str = "step_ms") -> Fig
         )
     figure.update_xaxes(title="captured size", rangemode="tozero")
     if axis == "row_ms":
-        figure.update_yaxes(title=f"{COMPARED[axis]}, log", type="log")
+        figure.update_yaxes(title=f"{COMPARED[axis]}, log", **LOG)
     else:
         figure.update_yaxes(title=COMPARED[axis], rangemode="tozero")
     return dressed(figure, "")

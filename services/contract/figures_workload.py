@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from services.contract.figures import LINE, dressed, new_figure
+from services.contract.figures import LINE, LOG, dressed, new_figure
 from services.contract.shape import BinnedModel, HeatMapModel
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def lengths_figure(prompt: BinnedModel, output: BinnedModel) -> Figure:
             line={"shape": "hv", "color": colour, "dash": dash},
             hovertemplate="from %{x:,} tokens: %{y:.1%}<extra>" + name + "</extra>",
         )
-    figure.update_xaxes(title="tokens", type="log", dtick=1)
+    figure.update_xaxes(title="tokens", **LOG)
     figure.update_yaxes(title="share of requests", tickformat=".2~%", rangemode="tozero")
     return dressed(figure, "")
 

@@ -39,7 +39,7 @@ class ListRuns:
     """What the starts of one list measured: figure -> one value a start; a figure that was not measured is absent.
 
     Figures: `mean_step_ms`, `tpot_ms`, `ttft_ms`, `throughput_tokens_per_s`, `capture_s`, `graph_memory_mib`,
-    `startup_s`, `kv_tokens`, `fallback_rate`.
+    `startup_s`, `kv_tokens`, `fallback_rate`, `failed_rate`.
     """
 
     sizes: int
@@ -100,6 +100,8 @@ def _times(changes: Mapping[str, Interval], thresholds: EngineThresholds) -> tup
     worse, open_, better = [], [], []
     for name, what in (*_TIMES.items(), ("throughput_tokens_per_s", "the throughput")):
         change = changes.get(name)
+        if change is None and name != "mean_step_ms":
+            continue  # no requests were served, by either list
         if change is None or change.low is None or change.high is None:
             open_.append(f"Not measured often enough: {what}.")
             continue
@@ -123,6 +125,9 @@ def _losses(
     kv = changes.get("kv_tokens")
     if kv is not None and kv.mean < -thresholds.kv_share:
         losses.append(f"The KV cache shrinks by {-kv.mean:.1%}.")
+    failed, before = (_mean(runs.of("failed_rate")) or 0.0 for runs in (tuned, default))
+    if failed > before:
+        losses.append(f"{failed:.2%} of the requests failed, {before:.2%} with the default.")
     own, other = (_mean(runs.of("fallback_rate")) for runs in (tuned, default))
     if own is not None and other is not None and own > other + thresholds.fallback_share:
         losses.append(f"{own:.2%} of steps run without a graph, {other:.2%} with the default.")

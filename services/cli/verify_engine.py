@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from dataclasses import replace
 from functools import partial
 
+from db.store import Store
 from services.capture.probes.base import Launch
 from services.capture.probes.choose import choose_probe
 from services.capture.probes.evidence import Evidence, weigh
@@ -27,7 +29,7 @@ from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
 from tuner.engine_verdict import EngineThresholds
 from tuner.recommendation import Recommendation
-from workloads.errors import BadUsage
+from workloads.errors import BadUsage, Conflict
 from workloads.traces.records import Traffic
 
 FIT_SHARE = 0.7
@@ -76,7 +78,7 @@ def verify_in_engine(asked: Asked, wanted: InEngine, budget: Budget) -> EngineEv
     device = next((record.device for record in records if record.device), None)
     answer = _answer(plan, evidence, profile, device, str(folder.path))
     if len(records) > before:
-        answer = answer.model_copy(update={"recommendation_id": _store(folder, wanted, answer)})
+        answer = answer.model_copy(update={"recommendation_id": _store(folder, wanted, profile, answer)})
     folder.write_text(REPORT_FILE, report_text(answer))
     return answer
 
@@ -152,25 +154,29 @@ def _answer(
     )
 
 
-def _store(folder: Folder, wanted: InEngine, answer: EngineEvidenceModel) -> str | None:
-    """Keep the recommendation in the database with the engine's verdict in place of the profile's.
+def _store(folder: Folder, wanted: InEngine, profile: CostProfile, answer: EngineEvidenceModel) -> str | None:
+    """Keep the profile, and the recommendation with the engine's verdict in place of the profile's.
 
-    Lists that were given as sizes have no recommendation to carry the verdict.
+    A profile whose name is taken by another one stays in the folder only. Lists that were given as sizes have no
+    recommendation to carry the verdict.
     """
     from services.cli.stored import local_store
 
     found, file = wanted.recommendation, folder.path / RECOMMENDATION_FILE
     if found is None and wanted.lists is None and file.is_file():
         found = RecommendationModel.model_validate_json(file.read_bytes())
-    if found is None:
-        return None
+    with local_store() as store:
+        with contextlib.suppress(Conflict):
+            store.profiles.add(profile)
+        return None if found is None else _confirmed(store, found, answer)
+
+
+def _confirmed(store: Store, found: RecommendationModel, answer: EngineEvidenceModel) -> str:
     seen = {"in_engine": answer.model_dump(mode="json", exclude={"recommendation_id"})}
     document = found.document() | {
         "verdict": answer.verdict,
         "reasons": [*answer.reasons, f"By the profile alone: {VERDICTS[found.verdict]}"],
         "evidence": {**found.evidence, **seen},
     }
-    with local_store() as store:
-        return store.recommendations.add(
-            document, engine=found.engine, options=found.options, verdict=answer.verdict
-        ).id
+    kept = store.recommendations.add(document, engine=found.engine, options=found.options, verdict=answer.verdict)
+    return kept.id

@@ -21,6 +21,7 @@ FIGURES: Mapping[str, tuple[str, int]] = {
     "tpot_ms": ("TPOT ms", 3),
     "tpot_p99_ms": ("TPOT p99 ms", 3),
     "throughput_tokens_per_s": ("throughput tokens/s", 0),
+    "failed_rate": ("served: failed requests", 4),
     "exact_rate": ("served: exact hits", 4),
     "padded_rate": ("served: padded hits", 4),
     "fallback_rate": ("served: fallback", 4),
@@ -68,6 +69,7 @@ def _cells(answer: EngineEvidenceModel) -> tuple[list[str], list[list[str]]]:
         ["sizes captured", *(str(item.list_length) for item in lists)],
         ["graphs by our rules", *(str(item.graphs) for item in lists)],
         ["predicted step ms", *(number(item.predicted_step_ms) for item in lists)],
+        ["worst regret by the profile", *(percent(item.worst_regret) for item in lists)],
         ["replayed: exact hits", *(percent(item.by_rule.get("exact")) for item in lists)],
         ["replayed: fallback", *(percent(item.by_rule.get("fallback")) for item in lists)],
     ]

@@ -34,8 +34,8 @@ class ListEvidenceModel(Answer):
         effective: what the engine's log says it captured.
         list_length: captured sizes of the list that decode steps use.
         figures: startup_s, capture_s, graph_memory_mib, kv_tokens, mean_step_ms, ttft_ms, ttft_p99_ms, tpot_ms,
-            tpot_p99_ms, throughput_tokens_per_s; exact_rate, padded_rate, fallback_rate and padding_waste of the
-            served requests where the engine counts them. What was not measured is absent.
+            tpot_p99_ms, throughput_tokens_per_s, failed_rate; exact_rate, padded_rate, fallback_rate and
+            padding_waste of the served requests where the engine counts them. What was not measured is absent.
         by_rule: exact, padded and fallback share of the replayed steps by the dispatch rule.
     """
 
@@ -49,6 +49,8 @@ class ListEvidenceModel(Answer):
     sizes: tuple[SizeEvidenceModel, ...]
     by_rule: dict[str, float]
     predicted_step_ms: float | None
+    worst_regret: float | None
+    worst_regret_size: int | None
     failures: tuple[str, ...]
 
 

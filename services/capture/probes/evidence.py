@@ -15,6 +15,7 @@ from tuner.cost_profile import CostProfile
 from tuner.engine_verdict import EngineDecision, EngineThresholds, ListRuns, decide_in_engine
 from tuner.engines.base import Engine, Lists
 from tuner.intervals import Interval, interval
+from tuner.scorecard import list_regret
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class ListEvidence:
             requests where the engine counts them.
         by_rule: exact, padded and fallback share of the replayed steps, by the engine's dispatch rule.
         predicted_step_ms: mean of the replayed steps by the profile; None where it does not know a step.
+        worst_regret, worst_regret_size: by the profile, over every decode size that the scheduler can reach and the
+            profile covers.
         failures: sentences of the starts that failed.
     """
 
@@ -50,6 +53,8 @@ class ListEvidence:
     sizes: tuple[SizeEvidence, ...]
     by_rule: Mapping[str, float]
     predicted_step_ms: float | None
+    worst_regret: float | None
+    worst_regret_size: int | None
     failures: tuple[str, ...]
 
 
@@ -100,6 +105,7 @@ def values_of(record: StartRecord, steps: Sequence[ReplayedStep]) -> dict[str, f
             "tpot_ms": served.tpot_mean_ms,
             "tpot_p99_ms": served.tpot_p99_ms,
             "throughput_tokens_per_s": served.throughput_tokens_per_s,
+            "failed_rate": served.failed / served.requests,
         }
     if record.census is not None:
         census = record.census
@@ -131,7 +137,12 @@ def _columns(records: Sequence[StartRecord], steps: Sequence[ReplayedStep]) -> d
 
 def _runs(records: Sequence[StartRecord], item: ListEvidence, steps: Sequence[ReplayedStep]) -> ListRuns:
     good = [record for record in records if record.failure is None]
-    return ListRuns(item.list_length, len(good), _columns(good, steps))
+    columns = _columns(good, steps)
+    if (
+        "fallback_rate" not in columns and "fallback" in item.by_rule
+    ):  # this engine counts none: our rule, on the replay
+        columns["fallback_rate"] = [item.by_rule["fallback"]]
+    return ListRuns(item.list_length, len(good), columns)
 
 
 def _list_evidence(
@@ -150,6 +161,7 @@ def _list_evidence(
         effective = asked or engine.default_lists(options)
     figures = {name: found for name, values in _columns(good, comparison.steps).items() if (found := interval(values))}
     rates, predicted_ms = _by_rule(asked, comparison.steps, profile, engine, options)
+    regret, at_size = _regret(asked, profile, engine, options)
     return ListEvidence(
         name=name,
         asked=asked,
@@ -161,6 +173,8 @@ def _list_evidence(
         sizes=_sizes(good),
         by_rule=rates,
         predicted_step_ms=predicted_ms,
+        worst_regret=regret,
+        worst_regret_size=at_size,
         failures=tuple(record.failure.sentence for record in records if record.failure is not None),
     )
 
@@ -204,6 +218,17 @@ def _by_rule(
     return rates, predicted_ms if np.isfinite(predicted_ms) else None
 
 
+def _regret(
+    asked: Mapping[str, tuple[int, ...]] | None, profile: CostProfile, engine: Engine, options: Any
+) -> tuple[float | None, int | None]:
+    effective = engine.effective(asked or engine.default_lists(options), options)
+    if effective.refused is not None:
+        return None, None
+    allowed, family = engine.allowed(options), engine.decode_family
+    reachable = min(allowed.reachable, int(profile.family(family).sizes[-1]))
+    return list_regret(profile, engine.dispatch(effective, options), family, reachable, allowed)
+
+
 def _notes(
     lists: Sequence[ListEvidence], records: Sequence[StartRecord], engine: Engine, options: Any
 ) -> tuple[str, ...]:
@@ -216,6 +241,11 @@ def _notes(
             f"the engine captured {len(default.effective.get(name, ()))} sizes by default, our rules of {engine.spec} "
             f"say {len(rule)}"
         )
+    tuned = next(item for item in lists if item.name == TUNED)
+    said = engine.lint(tuned.asked, options) if tuned.asked is not None else ()
+    notes += [f"lint of the tuned list: {problem.message}" for problem in said if problem.severity == "error"]
+    if not any(record.served for record in records):
+        notes.append("no requests were served: what users would see is not known")
     versions = sorted({record.version for record in records if record.version})
     if any(version != str(engine.version) for version in versions):
         notes.append(f"rules of {engine.version} were used, the engine calls itself {', '.join(versions)}")

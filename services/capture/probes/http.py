@@ -63,8 +63,8 @@ def post(port: int, path: str, document: dict[str, Any], timeout_s: float) -> di
         connection.close()
 
 
-async def post_stream(port: int, path: str, document: dict[str, Any]) -> Streamed:
-    """Post and time the events of the answer.
+async def post_stream(port: int, path: str, body: bytes) -> Streamed:
+    """Post a JSON document and time the events of the answer.
 
     Raises:
         HttpError: another status than 200, an error inside the stream, or no event.
@@ -74,7 +74,6 @@ async def post_stream(port: int, path: str, document: dict[str, Any]) -> Streame
     except OSError as error:
         raise HttpError(f"{type(error).__name__}: {error}") from None
     try:
-        body = json.dumps(document).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from types import TracebackType
 from services.capture.probes.failures import EngineFailed, EngineFailure, failure_in
 
 _POLL_S = 0.05
+_LIBC = ctypes.CDLL(None, use_errno=True)  # loaded before any fork: a child must not import
+_PR_SET_PDEATHSIG = 1
 _SESSION_FIELD = 3  # of /proc/PID/stat, counted after the command's closing bracket
 _STATE_FIELD = 0
 
@@ -42,6 +45,7 @@ class EngineProcess:
                     stdout=subprocess.PIPE if keep_pipes else out,
                     stderr=out if keep_pipes else subprocess.STDOUT,
                     start_new_session=True,
+                    preexec_fn=_end_with_parent,
                 )
             except OSError as error:
                 raise EngineFailed(EngineFailure("not_installed", f"{command[0]}: {error.strerror}")) from None
@@ -115,6 +119,11 @@ def session_members(session: int) -> list[int]:
         if int(fields[_SESSION_FIELD]) == session and fields[_STATE_FIELD] not in "ZX":
             found.append(int(entry.name))
     return found
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the thread that started us ends: one killed outright cannot stop its engine."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _kill(pid: int, number: signal.Signals) -> None:

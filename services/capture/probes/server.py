@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import time
 from abc import abstractmethod
@@ -95,7 +96,8 @@ class RunningServer(RunningEngine):
     def serve(self, requests: Sequence[ProbeRequest], on_done: Callable[[int], None]) -> tuple[RequestTiming, ...]:
         # Bodies are made beforehand: a client that is late with one arrival is late with all that follow.
         bodies = [
-            self._probe.body([self._prompt(r.prompt_tokens, r.seed)], r.output_tokens, stream=True) for r in requests
+            json.dumps(self._probe.body([self._prompt(r.prompt_tokens, r.seed)], r.output_tokens, stream=True)).encode()
+            for r in requests
         ]
         timings = asyncio.run(self._serve(requests, bodies, on_done))
         if self._process.child.poll() is not None:
@@ -107,11 +109,11 @@ class RunningServer(RunningEngine):
         wait_until_clean(self._before_mib)
 
     async def _serve(
-        self, requests: Sequence[ProbeRequest], bodies: Sequence[dict[str, Any]], on_done: Callable[[int], None]
+        self, requests: Sequence[ProbeRequest], bodies: Sequence[bytes], on_done: Callable[[int], None]
     ) -> tuple[RequestTiming, ...]:
         begin_s, done = time.perf_counter(), 0
 
-        async def one(request: ProbeRequest, body: dict[str, Any]) -> RequestTiming:
+        async def one(request: ProbeRequest, body: bytes) -> RequestTiming:
             nonlocal done
             await asyncio.sleep(max(0.0, begin_s + request.at_s - time.perf_counter()))
             sent_s = time.perf_counter()

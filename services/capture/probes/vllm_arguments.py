@@ -59,12 +59,17 @@ def engine_arguments(launch: Launch) -> dict[str, Any]:
 
 
 def environment(launch: Launch) -> dict[str, str]:
-    """No network, no telemetry, no kernel that has to be compiled with nvcc; the table of graphs once a second."""
+    """No network, no telemetry, no kernel that has to be compiled with nvcc; the table of graphs once a second.
+
+    No compile cache either: its key holds the capture list (0.23.0 `config/compilation.py:785-804`), so a list that
+    was started before would start faster than one that was not.
+    """
     return {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
         "VLLM_LOG_STATS_INTERVAL": "1",
+        "VLLM_DISABLE_COMPILE_CACHE": "1",
         **_PASSING.variables(launch.raw_options, launch.options),
     }
 

@@ -1,0 +1,77 @@
+"""What needs no engine: the order of starts, the price of rows and tokens, failures by their words, what is served."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from services.capture.probes.base import RequestTiming
+from services.capture.probes.failures import failure_in
+from services.capture.probes.order import left_to_do, turns
+from services.capture.probes.serving import schedule, summarise
+from services.capture.probes.step_terms import TermPoint, fit_terms
+from workloads.errors import BadInput, MeasurementFailed
+from workloads.traces.records import RequestTrace
+
+
+def test_lists_take_turns_and_a_run_goes_on_where_it_stood() -> None:
+    wanted = {"default": 3, "tuned": 3, "powers": 1}
+    assert turns(wanted) == ("default", "tuned", "powers", "tuned", "default", "default", "tuned")
+    done = [("default", True), ("tuned", True), ("powers", True), ("tuned", False)]
+    assert left_to_do(wanted, done) == ("tuned", "default", "default", "tuned")
+    assert left_to_do(wanted, [*done, *[("default", True)] * 2, *[("tuned", True)] * 2]) == ()
+
+
+def test_a_list_that_never_starts_is_given_up() -> None:
+    assert left_to_do({"default": 2, "tuned": 2}, [("tuned", False)] * 2) == ("default", "default")
+
+
+def test_prices_of_rows_and_tokens_come_back_from_steps_made_of_them() -> None:
+    points = [
+        TermPoint(bucket, rows, context, g + 40e-6 * rows * context + 0.002 * rows)
+        for bucket, g in ((16, 5.0), (64, 6.0), (256, 9.0))
+        for rows in (bucket, bucket // 2 + 1)
+        for context in (500, 1000, 2000)
+    ]
+    terms = fit_terms(points)
+    assert terms.attention_ms_per_mtoken == pytest.approx(40.0) and terms.row_ms == pytest.approx(0.002)
+    assert terms.bucket_ms == pytest.approx({16: 5.0, 64: 6.0, 256: 9.0})
+    assert terms.worst_residual_share < 1e-9
+
+
+def test_prices_are_never_negative_and_need_contexts_and_fills() -> None:
+    falling = [TermPoint(8, rows, context, 9 - rows / 10) for rows in (5, 8) for context in (1, 2, 3)]
+    assert fit_terms(falling).row_ms == 0
+    with pytest.raises(MeasurementFailed, match="three contexts and two fills"):
+        fit_terms([TermPoint(8, 8, context, 5.0) for context in (1, 2, 3)])
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "sentence"),
+    [
+        ("api_server.py: error: unrecognized arguments: --no-such", "refused", "unrecognized arguments: --no-such"),
+        ("Capturing batches (bs=8)\ntorch.OutOfMemoryError: CUDA out of memory.", "out_of_memory_in_capture", "CUDA"),
+        ("torch.OutOfMemoryError: CUDA out of memory.", "out_of_memory", "CUDA out of memory."),
+        ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "no_kv_memory", "Not"),
+        ("(pid=1) RuntimeError: CUDA error: an illegal memory access", "died", "CUDA error: an illegal memory access"),
+        ("loading\nKilled", "died", "exit code -9; its last line: Killed"),
+    ],
+)
+def test_the_reason_is_in_the_engines_words(log: str, kind: str, sentence: str) -> None:
+    failure = failure_in(log, -9)
+    assert failure.kind == kind and failure.sentence.startswith(sentence)
+
+
+def test_requests_are_scaled_cut_and_summed_up() -> None:
+    trace = RequestTrace(np.array([0.0, 4.0, 30.0]), np.array([10, 5000, 10]), np.array([10, 10, 10]))
+    sent = schedule(trace, load=2.0, within_s=3.0, longest_tokens=4096)
+    assert [(r.at_s, r.prompt_tokens, r.output_tokens) for r in sent.requests] == [(0.0, 10, 10), (2.0, 4095, 1)]
+    assert sent.clipped == 1
+    with pytest.raises(BadInput, match="fewer than two requests"):
+        schedule(trace, load=1.0, within_s=3.0, longest_tokens=4096)
+    served = summarise(
+        [RequestTiming(0.0, 0.1, 1.1, 11), RequestTiming(1.0, 1.3, 2.3, 6), RequestTiming(1.0, 1.0, 1.0, 0, "503")]
+    )
+    assert (served.requests, served.failed, served.first_error) == (3, 1, "503")
+    assert served.ttft_mean_ms == pytest.approx(200) and served.tpot_mean_ms == pytest.approx(150)
+    assert served.throughput_tokens_per_s == pytest.approx(17 / 2.3)

@@ -1,0 +1,77 @@
+"""The verdict of starts inside the engine, and the intervals that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tuner.engine_verdict import EngineThresholds, ListRuns, decide_in_engine
+from tuner.intervals import interval, relative_change, t_975
+
+RULES = EngineThresholds()
+NOISE = (-0.004, -0.002, 0.0, 0.002, 0.004)
+
+
+def runs(sizes: int, starts: int = 5, noise: Sequence[float] = NOISE, **means: float) -> ListRuns:
+    usual = {
+        "mean_step_ms": 10.0,
+        "tpot_ms": 12.0,
+        "ttft_ms": 100.0,
+        "throughput_tokens_per_s": 5000.0,
+        "capture_s": 6.0,
+    }
+    figures = {name: [mean * (1 + share) for share in noise[:starts]] for name, mean in (usual | means).items()}
+    return ListRuns(sizes, starts, figures)
+
+
+def test_intervals_are_those_of_the_textbook() -> None:
+    found = interval([10.0, 12.0, 14.0])
+    assert found is not None and found.mean == 12 and found.low == pytest.approx(12 - 4.303 * 2 / 3**0.5)
+    assert interval([]) is None and interval([1.0]).low is None  # type: ignore[union-attr]
+    assert [t_975(n) for n in (1, 4, 20, 60)] == pytest.approx([12.706, 2.776, 2.086, 2.000], abs=2e-3)
+
+
+def test_the_interval_of_a_change_covers_the_truth_as_often_as_it_says() -> None:
+    draw, hits = np.random.default_rng(1), 0
+    for _ in range(600):
+        found = relative_change(draw.normal(9.8, 0.3, 5).tolist(), draw.normal(10.0, 0.2, 5).tolist())
+        assert found is not None and found.low is not None and found.high is not None
+        hits += found.low <= -0.02 <= found.high
+    assert 0.92 < hits / 600 < 0.99
+
+
+def test_as_fast_with_far_fewer_sizes_is_adopted() -> None:
+    decision = decide_in_engine(runs(12, capture_s=1.5), runs(51), RULES)
+    assert decision.verdict == "adopt"
+    assert decision.reasons[0] == "12 captured sizes instead of 51 (76% less)."
+    assert "75% less capture time" in decision.reasons[1]
+
+
+def test_faster_beyond_its_interval_is_adopted() -> None:
+    decision = decide_in_engine(runs(51, tpot_ms=11.5), runs(51), RULES)
+    assert decision.verdict == "adopt" and "The time per token changes by -4.2%" in decision.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("tuned", "verdict", "words"),
+    [
+        (runs(12, tpot_ms=12.5), "keep_default", "beyond the margin of 1.0%"),
+        (runs(12, throughput_tokens_per_s=4700.0), "keep_default", "The throughput changes by -6.0%"),
+        (runs(12, fallback_rate=0.02), "keep_default", "2.00% of steps run without a graph"),
+        (runs(12, failed_rate=0.01), "keep_default", "1.00% of the requests failed"),
+        (runs(12, kv_tokens=490_000.0), "keep_default", "The KV cache shrinks by 2.0%"),
+        (runs(12, noise=(-0.05, -0.02, 0.0, 0.02, 0.05)), "inconclusive", "more starts narrow it"),
+        (runs(12, starts=2), "inconclusive", "at least 3 of each"),
+        (runs(51), "keep_default", "No gain"),
+    ],
+)
+def test_whatever_is_worse_or_open_is_not_adopted(tuned: ListRuns, verdict: str, words: str) -> None:
+    decision = decide_in_engine(tuned, runs(51, fallback_rate=0.0, kv_tokens=500_000.0), RULES)
+    assert decision.verdict == verdict and words in " ".join(decision.reasons)
+
+
+def test_a_list_that_the_engine_refuses_is_not_adopted() -> None:
+    decision = decide_in_engine(ListRuns(0, 0), runs(51), RULES, refused="ValueError: too large")
+    assert decision.verdict == "keep_default" and "ValueError: too large" in decision.reasons[0]

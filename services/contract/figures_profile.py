@@ -118,7 +118,7 @@ def capture_figure(curve: Curve, column: str, title: str) -> Figure:
         marker={"color": LINE},
         hovertemplate="size %{x}: %{y:.3f}<extra></extra>",
     )
-    figure.update_xaxes(title=f"captured size ({curve.unit})", type="category", nticks=8, tickangle=0)
+    figure.update_xaxes(title=f"captured size ({curve.unit})", type="category", nticks=5, tickangle=0)
     known = [value for value in curve.column(column) if value]
     if known and max(known) > UNEVEN * median(known):  # one large value would flatten all others
         figure.update_yaxes(title=f"{title}, log", **LOG)

@@ -33,7 +33,7 @@ def arrivals_figure(arrivals: BinnedModel) -> Figure:
         fill="tozeroy",
         hovertemplate="%{y:.2f} requests/s at %{x:.1f} " + unit + "<extra></extra>",
     )
-    figure.update_xaxes(title=f"time since the first request ({unit})")
+    figure.update_xaxes(title=f"{unit} since the first request")
     figure.update_yaxes(title="requests per second", rangemode="tozero")
     return dressed(figure, "")
 
@@ -68,6 +68,6 @@ def heat_map_figure(heat: HeatMapModel, unit: str) -> Figure:
         colorbar={"title": {"text": "steps"}, "thickness": 12},
         hovertemplate="%{x:.1f} " + name + ", size about %{y:.0f}: %{z:,.0f} steps<extra></extra>",
     )
-    figure.update_xaxes(title=f"time since the first step ({name})")
+    figure.update_xaxes(title=f"{name} since the first step")
     figure.update_yaxes(title=f"step size ({unit})", rangemode="tozero")
     return dressed(figure, "")

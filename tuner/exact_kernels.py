@@ -84,7 +84,11 @@ def hull_layers(weight: F64, bucket_ms: F64, price_ms: F64, tail_ms: F64, layers
 
 @compiled
 def hull_floor(weight: F64, bucket_ms: F64, tail_ms: F64) -> float:
-    """Least cost with any number of buckets (at least one), every window open, no prices."""
+    """Least cost with any number of buckets (at least one), every window open, no prices.
+
+    The envelope is that of `hull_layers`, written out again: as a function that both call, numba's code for it takes
+    three to five times as long (seen on 512, 2,048 and 16,384 sizes, inlined or not).
+    """
     n = len(weight) - 1
     value = np.full(n + 1, np.inf)
     value[0] = 0.0

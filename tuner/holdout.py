@@ -66,7 +66,7 @@ def _between(case: Case, traffic: Traffic, observed: Observed, begin: float, end
         rows = (cumulated >= begin * total) & (cumulated < end * total)
     if rows is None or not rows.any():
         return None
-    steps = _select(observed.steps, rows)
+    steps = observed.steps.select(rows)
     histograms = steps.histograms()
     if observed.decode_family not in histograms:
         return None
@@ -83,20 +83,6 @@ def _requested(case: Case, trace: RequestTrace, observed: Observed, begin: float
     if last < len(trace):
         rows &= start_s < trace.arrival_s[last] / case.serving.load
     return rows
-
-
-def _select(steps: StepTrace, rows: Bool) -> StepTrace:
-    return replace(
-        steps,
-        size=steps.size[rows],
-        steps=steps.steps[rows],
-        family_index=steps.family_index[rows],
-        start_s=steps.start_s[rows],
-        step_ms=steps.step_ms[rows],
-        kv_tokens=steps.kv_tokens[rows],
-        padded_size=steps.padded_size[rows],
-        fallback=steps.fallback[rows],
-    )
 
 
 def _ordered(steps: StepTrace) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from workloads.arrays import F64, I8, I64, frozen
+from workloads.arrays import F64, I8, I64, Bool, frozen
 from workloads.errors import BadInput
 from workloads.histogram import Origin, StepHistogram, Unit
 from workloads.traces.prefix_blocks import PrefixBlocks
@@ -202,17 +202,20 @@ class StepTrace:
         """Rows first..last-1, same families and origin."""
         if not 0 <= first < last <= len(self):
             raise BadInput(f"the window {first}:{last} of {len(self)} step rows is empty")
-        part = slice(first, last)
+        return self.select(slice(first, last))
+
+    def select(self, rows: slice | Bool) -> StepTrace:
+        """These rows, same families and origin; a mask is bool [len(self)]."""
         return replace(
             self,
-            size=self.size[part],
-            steps=self.steps[part],
-            family_index=self.family_index[part],
-            start_s=self.start_s[part],
-            step_ms=self.step_ms[part],
-            kv_tokens=self.kv_tokens[part],
-            padded_size=self.padded_size[part],
-            fallback=self.fallback[part],
+            size=self.size[rows],
+            steps=self.steps[rows],
+            family_index=self.family_index[rows],
+            start_s=self.start_s[rows],
+            step_ms=self.step_ms[rows],
+            kv_tokens=self.kv_tokens[rows],
+            padded_size=self.padded_size[rows],
+            fallback=self.fallback[rows],
         )
 
     def digest(self) -> str:

@@ -78,6 +78,9 @@ def _run(name: str, part: Callable[[], Part]) -> Part:
         done = Part(name, "", error=f"{type(error).__name__}: {error}")
     done.took_s = time.monotonic() - started_s
     say(f"{name}: {'kept' if done.well else 'BROKEN'} in {done.took_s:.0f} s")
+    for text, kept in done.promises:
+        if not kept:
+            say(f"{name}: broken: {text}")
     return done
 
 

@@ -45,7 +45,7 @@ test-gpu: $(VENV)/.all  ## what needs a CUDA device
 	$(BIN)/pytest tests/gpu -m gpu
 
 test-engines: $(VENV)/.all  ## our engine rules against released vLLM and SGLang packages (downloads about 1 GB)
-	$(BIN)/pytest -s tests/engines_real/check_vllm.py tests/engines_real/check_sglang.py
+	$(BIN)/pytest -s tests/engines_real/check_vllm.py tests/engines_real/check_sglang.py tests/engines_real/check_probe.py
 
 test-fuzz: $(VENV)/.all  ## the API against schemathesis, at length (FUZZ_EXAMPLES=N; about ten minutes)
 	FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-100} $(BIN)/pytest tests/services/api/test_openapi.py

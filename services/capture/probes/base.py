@@ -140,8 +140,6 @@ class RunningEngine(ABC):
 class Probe(ABC):
     """A way to run one engine. Stateless."""
 
-    name: str
-
     @abstractmethod
     def start(self, launch: Launch, log: Path) -> RunningEngine:
         """Start and wait until ready; `log` is written from its beginning.

@@ -27,6 +27,7 @@ _ARGUMENTS = re.compile(r"^\S*: error: (.+)$")
 _NO_MODULE = re.compile(r"(No module named \S+)")
 # Of the process that waits for the one that failed.
 _ECHOES = ("Engine core initialization failed", "Engine process failed to start", "Rank 0 scheduler died")
+_WARNING = "WARNING "
 _NO_KV = (
     "No available memory for the cache blocks",
     "larger than the available KV cache",
@@ -74,6 +75,8 @@ def failure_in(log: str, exit_code: int | None) -> EngineFailure:
 def _sentence(lines: list[str]) -> tuple[str, str] | None:
     """(exception name, text) of the first cause: what comes after it in a log repeats or wraps it."""
     for line in lines:
+        if _WARNING in line:  # vLLM logs an exception here that it survives: no chat template without a tokenizer
+            continue
         if wrapped := _WRAPPED.search(line):
             return "ValueError", wrapped.group(1).strip()
         if told := _ARGUMENTS.match(line.strip()):

@@ -24,8 +24,6 @@ _ANSWER_S = 600.0
 class OfflineProbe(Probe):
     """Any engine that `child/` has an adapter for."""
 
-    name = "offline"
-
     def start(self, launch: Launch, log: Path) -> RunningEngine:
         arguments, environment = self._arguments(launch)
         before_mib = used_mib()

@@ -12,7 +12,6 @@ from services.capture.probes.server import ServerProbe
 
 
 class SglangServer(ServerProbe):
-    name = "sglang-server"
     generate_path = "/generate"
 
     def command(self, launch: Launch, port: int) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ SERVED_AS = "probed"
 
 
 class VllmServer(ServerProbe):
-    name = "vllm-server"
     generate_path = "/v1/completions"
 
     def command(self, launch: Launch, port: int) -> tuple[str, ...]:

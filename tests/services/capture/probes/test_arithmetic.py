@@ -54,6 +54,7 @@ def test_prices_are_never_negative_and_need_contexts_and_fills() -> None:
         ("torch.OutOfMemoryError: CUDA out of memory.", "out_of_memory", "CUDA out of memory."),
         ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "no_kv_memory", "Not"),
         ("(pid=1) RuntimeError: CUDA error: an illegal memory access", "died", "CUDA error: an illegal memory access"),
+        ("WARNING 11-30 [base.py:249] ValueError: Tokenizer not available\nKilled", "died", "exit code -9; its last"),
         ("loading\nKilled", "died", "exit code -9; its last line: Killed"),
     ],
 )

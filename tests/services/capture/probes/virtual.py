@@ -37,8 +37,6 @@ class Costs:
 
 
 class VirtualProbe(Probe):
-    name = "virtual"
-
     def __init__(self, costs: Costs, refuses: Callable[[Lists | None], bool] = lambda lists: False) -> None:
         self.costs, self.refuses = costs, refuses
 

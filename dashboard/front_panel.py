@@ -6,9 +6,11 @@ import streamlit as st
 
 from dashboard import basket, text
 from dashboard.charts import list_for, result_histogram_chart, show, unit_of
+from dashboard.client import ApiProblem
 from dashboard.comparison import card, card_row
 from dashboard.ladders import noise_share
 from dashboard.list_editor import use
+from dashboard.profile_comparison import profile_of
 from dashboard.state import choose, chosen, go, open_tab
 from services.contract.figures import front_choice_figure
 from services.contract.recommendation import RecommendationModel
@@ -77,4 +79,14 @@ def over_traffic(result: RecommendationModel) -> None:
         lists, name = (result.lists, "tuned") if label == "Tuned list" else (result.default.lists, "default")
         with place:
             sizes = list_for(family, lists)
-            result_histogram_chart(family, counts, sizes, f"{name}-{family}", unit=unit_of(result.engine, family))
+            result_histogram_chart(family, counts, sizes, f"{name}-{family}", unit=_unit(result, family))
+
+
+def _unit(result: RecommendationModel, family: str) -> str:
+    """What the sizes count: what the profile says that timed them; the engine's rule where it is gone."""
+    reference = (result.evidence.get("profile") or {}).get("name")
+    try:
+        known = profile_of(str(reference)).families.get(family) if reference else None
+    except ApiProblem:
+        known = None
+    return known.unit if known else unit_of(result.engine, family)

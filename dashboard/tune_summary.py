@@ -65,7 +65,7 @@ def _load_words(trace: TraceModel, serving: ServingChoice) -> str:
     if trace.kind != "requests":
         return " as recorded"
     spread = f" spread over {serving.engines} engines" if serving.engines > 1 else ""
-    return f" at {serving.load:g} × its recorded rate{spread}"
+    return f" at {serving.load:g}{text.NBSP}× its recorded rate{spread}"
 
 
 def _held_out_words(trace: TraceModel, search: Search) -> str:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import Engine, Lists
-from tuner.samplers import SamplerName
 from workloads.errors import BadUsage
 from workloads.serving.goodput import Slo
 from workloads.serving.limits import PolicyName
 from workloads.serving.report import ServingReport
 from workloads.traces.records import Traffic
 
+SamplerName = Literal["tpe", "nsgaii", "gp"]
 Objective = Literal["step", "token"]
 """step: mean time of a step (GPU time). token: mean time per generated token, a step of n rows counting n times."""
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -15,9 +15,9 @@ from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
+from tuner.recommendation import SamplerName
 from workloads.errors import BadUsage, MissingExtra
 
-SamplerName = Literal["tpe", "nsgaii", "gp"]
 SAMPLERS: tuple[SamplerName, ...] = get_args(SamplerName)
 POPULATION = 12
 """Of NSGA-II: several generations must fit into some dozens of trials."""

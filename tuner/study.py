@@ -25,8 +25,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.case import Case
 from tuner.front import best_front
-from tuner.recommendation import Trial
-from tuner.samplers import Fixed, SamplerName, sampler_of
+from tuner.recommendation import SamplerName, Trial
+from tuner.samplers import Fixed, sampler_of
 from tuner.study_space import Searched, Space
 from tuner.study_trial import Evaluator
 from tuner.traffic import Observed

@@ -30,8 +30,7 @@ from services.contract.recommendation import VERDICTS, RecommendationModel
 from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.cost_profile import CostProfile
 from tuner.recommend import recommend
-from tuner.recommendation import Objective, Trial, TuneRequest
-from tuner.samplers import SamplerName
+from tuner.recommendation import Objective, SamplerName, Trial, TuneRequest
 from workloads.errors import BadUsage
 from workloads.serving.goodput import Slo
 

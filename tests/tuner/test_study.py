@@ -17,8 +17,7 @@ from tuner.budget import Budget
 from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.engines.registry import engine
-from tuner.recommendation import ServingOptions, Trial
-from tuner.samplers import SamplerName
+from tuner.recommendation import SamplerName, ServingOptions, Trial
 from tuner.study import exact_bound_ms, run_study
 from tuner.study_space import Searched
 from workloads.errors import BadUsage, MissingExtra

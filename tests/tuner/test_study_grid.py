@@ -15,8 +15,7 @@ from tuner.budget import Budget
 from tuner.case import Case
 from tuner.cost_profile import CostProfile, PrefillCost
 from tuner.engines.registry import engine
-from tuner.recommendation import ServingOptions
-from tuner.samplers import SamplerName
+from tuner.recommendation import SamplerName, ServingOptions
 from tuner.study import run_study
 from tuner.study_space import LEAST_PRICE_MS, MOST_PRICE_MS, MOST_ROUNDS, Plan, Searched, Space
 from tuner.study_trial import Evaluator

@@ -35,7 +35,7 @@ def test_every_limit_and_the_time_are_read_back() -> None:
         "vLLM 0.33.0",
         "max_num_seqs=64",
         "monday.csv",
-        "2 × its recorded rate spread over 4 engines",
+        "2\u00a0× its recorded rate spread over 4 engines",
         "measured here first",
         "5\u00a0% slower",
         "at most 16 sizes",

@@ -72,7 +72,7 @@ def verify_in_engine(asked: Asked, wanted: InEngine, budget: Budget) -> EngineEv
     )
     before = len(folder.starts())
     with progress("in the engine") as advance:
-        profile, comparison = replace(experiment, told=lambda now: advance(len(folder.starts()), now)).run()
+        profile, comparison = replace(experiment, told=advance).run()
     records = folder.starts()
     evidence = weigh(records, comparison, profile, experiment.engine, experiment.options, plan.thresholds)
     device = next((record.device for record in records if record.device), None)

@@ -6,12 +6,13 @@ requests, the comparison of lists) knows this interface only.
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from tuner.engines.base import Engine, Lists
 from workloads.traces.records import EngineObservation
@@ -153,4 +154,5 @@ class Probe(ABC):
 def prompt_ids(tokens: int, seed: int, vocabulary: int) -> list[int]:
     """Random token ids; the lowest ones, where special tokens use to be, are left out."""
     lowest = min(256, vocabulary // 2)
-    return random.Random(seed).choices(range(lowest, vocabulary), k=tokens)
+    ids: list[int] = np.random.default_rng(seed).integers(lowest, vocabulary, tokens).tolist()
+    return ids

@@ -45,8 +45,10 @@ _CONTEXT_STEP_TOKENS = 64  # contexts are rounded to it: cases that differ by le
 _FALLBACK_LIST = (1, 2)
 _FALLBACK_SIZES = 6
 
-OnProgress = Callable[[str], None]
-RoomyTask = Callable[[RunningEngine, tasks.Room, OnProgress], Mapping[str, Any]]
+OnProgress = Callable[[int, str], None]
+"""Told how many starts are recorded, and in a few words what is done now. Called while requests are timed: be quick."""
+
+RoomyTask = Callable[[RunningEngine, tasks.Room, tasks.OnStep], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Experiment:
         options: of the engine, as its rules read them.
         starts: of the default and of the tuned list; powers of two are started once.
         log_settles_s: how long the engine takes to log what it counted.
-        told: what is being done now.
+        told: progress.
         on_recommended: called with the recommendation, where one is made here, before its list is first started.
     """
 
@@ -73,7 +75,7 @@ class Experiment:
     starts: int
     trials: int = 12
     log_settles_s: float = 1.5
-    told: OnProgress = field(default=lambda now: None)
+    told: OnProgress = field(default=lambda done, now: None)
     on_recommended: Callable[[Recommendation], None] = field(default=lambda found: None)
 
     def run(self) -> tuple[CostProfile, Comparison]:
@@ -88,8 +90,7 @@ class Experiment:
         wanted = {DEFAULT: self.starts, TUNED: self.starts, POWERS: 1}
         requests = self._schedule()
         while left := left_to_do(wanted, [(r.name, r.failure is None) for r in self._records("compare")]):
-            told = partial(self._told, f"{left[0]}, {len(left)} starts left")
-            told("starting")
+            told = self._telling(f"{left[0]}, {len(left)} starts left")
             task = partial(self._compared, comparison.steps, requests, told)
             self.starter.run("compare", left[0], comparison.lists[left[0]], task)
         return profile, comparison
@@ -132,8 +133,11 @@ class Experiment:
     def _measured(self, purpose: Purpose) -> list[StartRecord]:
         return [record for record in self._records(purpose) if record.failure is None]
 
-    def _told(self, where: str, what: str) -> None:
-        self.told(f"{where}: {what}")
+    def _telling(self, where: str) -> tasks.OnStep:
+        """Progress of the start that begins now."""
+        done = len(self.starter.folder.starts())
+        self.told(done, f"{where}: starting")
+        return lambda what: self.told(done, f"{where}: {what}")
 
     def _room(self) -> tasks.Room:
         known = [record.kv_tokens for record in self.starter.folder.starts() if record.kv_tokens]
@@ -185,8 +189,7 @@ class Experiment:
             self._measure_once(purpose, sizes, task)
 
     def _measure_once(self, purpose: Purpose, sizes: tuple[int, ...], task: RoomyTask) -> None:
-        told = partial(self._told, f"profiling ({purpose})")
-        told("starting")
+        told = self._telling(f"profiling ({purpose})")
 
         def work(engine: RunningEngine) -> Mapping[str, Any]:
             return task(engine, tasks.Room(self.longest_tokens, engine.observe().kv_tokens), told)
@@ -196,21 +199,23 @@ class Experiment:
             raise EngineFailed(record.failure)
 
     def _priced(
-        self, powers: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: OnProgress
+        self, powers: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
     ) -> Mapping[str, Any]:
         return tasks.price_steps(engine, powers, self.plan.context_tokens, room, self.plan.protocol, told)
 
     def _timed(
-        self, sizes: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: OnProgress
+        self, sizes: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
     ) -> Mapping[str, Any]:
         return tasks.time_sizes(engine, sizes, self.plan.context_tokens, room, self.plan.protocol, told)
 
-    def _probed(self, plan: ProbePlan, engine: RunningEngine, room: tasks.Room, told: OnProgress) -> Mapping[str, Any]:
+    def _probed(
+        self, plan: ProbePlan, engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
+    ) -> Mapping[str, Any]:
         terms = terms_of(self.starter.folder.starts(), self.engine)
         return tasks.probe_sizes(engine, plan, terms, self.plan.context_tokens, room, self.plan.protocol, told)
 
     def _compared(
-        self, steps: tuple[ReplayedStep, ...], requests: Schedule | None, told: OnProgress, engine: RunningEngine
+        self, steps: tuple[ReplayedStep, ...], requests: Schedule | None, told: tasks.OnStep, engine: RunningEngine
     ) -> Mapping[str, Any]:
         name = self.engine.name
         return tasks.compare_list(engine, name, steps, requests, self.plan.protocol, told, self.log_settles_s)

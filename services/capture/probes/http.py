@@ -43,20 +43,20 @@ def is_healthy(port: int, path: str = "/health") -> bool:
         connection.close()
 
 
-def post(port: int, path: str, document: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """One answer as a JSON object.
+def post(port: int, path: str, body: bytes, timeout_s: float) -> dict[str, Any]:
+    """Post a JSON document; the answer as a JSON object, one that is a list under `items`.
 
     Raises:
         HttpError: another status than 200, or no JSON object.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
-        connection.request("POST", path, json.dumps(document), {"Content-Type": "application/json"})
+        connection.request("POST", path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        body = answer.read()
+        text = answer.read()
         if answer.status != 200:
-            raise HttpError(f"{answer.status}: {body[:500].decode(errors='replace')}")
-        return _object(body)
+            raise HttpError(f"{answer.status}: {text[:500].decode(errors='replace')}")
+        return _object(text)
     except (OSError, http.client.HTTPException) as error:
         raise HttpError(f"{type(error).__name__}: {error}") from None
     finally:

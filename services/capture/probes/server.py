@@ -81,10 +81,10 @@ class RunningServer(RunningEngine):
 
     def batch_s(self, batch: Batch) -> float:
         prompts = [self._prompt(batch.prompt_tokens, batch.seed + row) for row in range(batch.rows)]
-        document = self._probe.body(prompts, batch.output_tokens, stream=False)
+        body = json.dumps(self._probe.body(prompts, batch.output_tokens, stream=False)).encode()
         begin_s = time.perf_counter()
         try:
-            answer = post(self._port, self._probe.generate_path, document, _BATCH_S)
+            answer = post(self._port, self._probe.generate_path, body, _BATCH_S)
         except HttpError as error:
             raise self._failed(str(error)) from None
         seconds = time.perf_counter() - begin_s

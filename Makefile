@@ -80,6 +80,7 @@ serve: $(VENV)/.all  ## API, runner and dashboard on this machine
 
 benchmark: $(VENV)/.all  ## timings as ratios within one run
 	$(BIN)/python benchmarks/solve.py
+	$(BIN)/python -m benchmarks.decide
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/read_trace.py csv
 	$(BIN)/python benchmarks/read_trace.py log

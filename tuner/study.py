@@ -143,12 +143,13 @@ def _close_left_open(study: Study, older_than_s: float) -> None:
 
 
 def _claims(study: Study, slot: int) -> list[FrozenTrial]:
-    """Trials that hold a slot, or want to; one that failed without a word was abandoned and holds none."""
+    """Trials that hold a slot, or want to. One that was closed without having failed was left by a killed process: it
+    holds none, also where it had its result but had not told it, as the sampler has not learnt from it."""
     return [
         trial
         for trial in study.get_trials(deepcopy=False)
         if trial.user_attrs.get("slot") == slot
-        and not (trial.state == TrialState.FAIL and "state" not in trial.user_attrs)
+        and not (trial.state == TrialState.FAIL and trial.user_attrs.get("state") != "failed")
     ]
 
 

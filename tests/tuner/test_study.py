@@ -98,6 +98,23 @@ def test_a_killed_study_resumes_to_the_trials_of_an_undisturbed_one(
     assert plain(run(case, trace, 14, seed=4)) != plain(undisturbed)
 
 
+def test_a_study_killed_between_a_result_and_telling_it_resumes_alike(
+    case: Case, trace: RequestTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = run(case, trace, 14, seed=3)
+    storage, tell = optuna.storages.InMemoryStorage(), optuna.Study.tell
+
+    def killed(study: optuna.Study, trial: object, *values: object, **named: object) -> object:
+        if getattr(trial, "number", 0) == 7:
+            raise KeyboardInterrupt
+        return tell(study, trial, *values, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(optuna.Study, "tell", killed)
+        run(case, trace, 14, seed=3, storage=storage, study_name="s")
+    assert plain(run(case, trace, 14, seed=3, storage=storage, study_name="s")) == plain(undisturbed)
+
+
 def test_it_stops_when_told(case: Case, trace: RequestTrace) -> None:
     done: list[Trial] = []
     trials = run(case, trace, 50, on_trial=done.append, should_stop=lambda: len(done) >= 3)

@@ -15,7 +15,7 @@ from collections import Counter
 
 from tests.reliability.processes import House, house
 from tests.reliability.report import Part, say
-from tests.reliability.work import ENDED, Book, differences, listed
+from tests.reliability.work import ENDED, PATIENCE_S, Book, differences, listed
 
 SHARES = {
     "modelled": {"API": 15, "runner": 12, "sweep child": 11},
@@ -158,6 +158,8 @@ def _judge(
         not book.contradictions and all(len(book.trials[each]) == ended[each]["trials"] for each in book.sweeps),
         book.contradictions[:5],
     )
+    answered = not book.unanswered
+    part.promise(f"every request was answered within {PATIENCE_S:g} s, by asking again", answered, book.unanswered)
     reference = book.recommendation(undisturbed)
     compared = [each for each in book.modelled if each not in wrong and each != undisturbed]
     other = [text for each in compared for text in differences(reference, book.recommendation(each))]

@@ -14,7 +14,7 @@ from tests.reliability.processes import House
 TRIALS = 12
 MODEL = "tiny-llama"
 ENDED = ("complete", "failed", "cancelled")
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def histogram(seed: int) -> bytes:
@@ -50,6 +50,7 @@ class Book:
         self.measured: list[str] = []
         self.trials: dict[str, dict[int, Any]] = {}
         self.contradictions: list[str] = []
+        self.unanswered: list[str] = []
         self._http = house.client()
         self._done = threading.Event()
         self._threads = [
@@ -140,7 +141,7 @@ class Book:
             try:
                 answer = upload(self._http, seed)
             except TimeoutError as error:
-                self.contradictions.append(str(error))
+                self.unanswered.append(str(error))
                 continue
             if answer.status_code == 201:
                 self.uploads.append(str(answer.json()["id"]))
@@ -153,7 +154,7 @@ class Book:
                 try:
                     self.look_at_trials(sweep_id)
                 except TimeoutError as error:
-                    self.contradictions.append(str(error))
+                    self.unanswered.append(str(error))
 
 
 def upload(http: httpx.Client, seed: int) -> httpx.Response:

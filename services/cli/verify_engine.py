@@ -12,7 +12,7 @@ from db.store import Store
 from services.capture.probes.base import Launch
 from services.capture.probes.choose import choose_probe
 from services.capture.probes.evidence import Evidence, weigh
-from services.capture.probes.experiment import Experiment, typical_context
+from services.capture.probes.experiment import TUNED, Experiment, typical_context
 from services.capture.probes.model_folder import ProbedModel, probed_model
 from services.capture.probes.records import ExperimentPlan, Folder, plain_lists
 from services.capture.probes.starting import Starter
@@ -173,7 +173,9 @@ def _store(folder: Folder, wanted: InEngine, profile: CostProfile, answer: Engin
 
 def _confirmed(store: Store, found: RecommendationModel, answer: EngineEvidenceModel) -> str:
     seen = {"in_engine": answer.model_dump(mode="json", exclude={"recommendation_id"})}
+    compared = next(item.asked for item in answer.lists if item.name == TUNED)
     document = found.document() | {
+        "lists": compared or found.lists,
         "verdict": answer.verdict,
         "reasons": [*answer.reasons, f"By the profile alone: {VERDICTS[found.verdict]}"],
         "evidence": {**found.evidence, **seen},

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from services.contract.engine_evidence import EngineEvidenceModel
+from services.contract.engine_table import engine_table
 from services.contract.recommendation import VERDICTS, RecommendationModel
 from services.contract.scorecard import ScorecardModel
 from services.report.drawings import Drawing, branches_drawing, front_drawing, traffic_drawing
@@ -75,6 +77,7 @@ def report_of(found: RecommendationModel) -> Report:
         Section("Why", (Bullets(found.reasons),)),
         _lists(found),
         Section("What the list does", (_scorecards(found), traffic_drawing(found), front_drawing(found))),
+        _in_engine(found),
         _service(found),
         _compared(found),
         _evidence(found),
@@ -121,6 +124,19 @@ _SCORES: tuple[tuple[str, Callable[[ScorecardModel], str]], ...] = (
     ("graph memory", lambda card: _figure(card.memory_mib, " MiB", 0)),
     ("steps at an interpolated time", lambda card: f"{card.estimated_share:.1%}"),
 )
+
+
+def _in_engine(found: RecommendationModel) -> Section | None:
+    """What the engine itself did with the lists, where it was asked."""
+    kept = found.evidence.get("in_engine")
+    if kept is None:
+        return None
+    seen = EngineEvidenceModel.model_validate(kept)
+    words = (
+        f"{seen.engine} ({seen.way}) with {seen.model} on {seen.device or 'an unknown device'}, at load {seen.load:g}; "
+        "means over its starts with 95 % intervals."
+    )
+    return Section("Inside the engine", (Words(words), Table(*engine_table(seen)), Bullets(seen.notes)))
 
 
 def _service(found: RecommendationModel) -> Section | None:

@@ -28,7 +28,7 @@ from services.capture.replay_job import sample_window
 from services.capture.spec import default_sizes
 from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
-from tuner.engines.base import Engine
+from tuner.engines.base import Engine, Lists
 from tuner.ladders import powers_of_two
 from tuner.probe_plan import ProbePlan, first_probes
 from tuner.profile_file import dump_profile, parse_profile
@@ -113,11 +113,16 @@ class Experiment:
         return cut
 
     @property
+    def _own_end(self) -> int:
+        """The end of the engine's own list, or of its decode steps where it makes none."""
+        own = self.engine.default_lists(self.options)[self.engine.list_names[0]]
+        return max(own, default=self.engine.allowed(self.options).reachable)
+
+    @property
     def _candidates(self) -> tuple[int, ...]:
         """Sizes that may be profiled: what the engine captures as asked, up to the end of its own list."""
         allowed = self.engine.allowed(self.options)
-        own = self.engine.default_lists(self.options)[self.engine.list_names[0]]
-        top = min(allowed.reachable, max(own, default=allowed.reachable), allowed.largest)
+        top = min(allowed.reachable, self._own_end, allowed.largest)
         top = top // allowed.multiple_of * allowed.multiple_of
         return tuple(size for size in default_sizes(top) if size % allowed.multiple_of == 0)
 
@@ -242,9 +247,9 @@ class Experiment:
                 )
             )
             self.on_recommended(found)
-            tuned, origin, before = plain_lists(found.lists), f"profile {profile.name}", found.verdict
+            tuned, origin, before = self._covering(found.lists), f"profile {profile.name}", found.verdict
         comparison = Comparison(
-            lists={DEFAULT: None, TUNED: tuned, POWERS: self._lists(self._powers(self._candidates[-1]))},
+            lists={DEFAULT: None, TUNED: tuned, POWERS: self._lists(self._powers(self._own_end))},
             steps=self._steps(profile),
             requested_by=origin,
             verdict_before=before,
@@ -252,6 +257,17 @@ class Experiment:
         )
         self.starter.folder.write(LISTS_FILE, Comparison, comparison)
         return comparison
+
+    def _covering(self, lists: Lists) -> dict[str, tuple[int, ...]]:
+        """The lists with the end of the engine's own, where mixed steps of it are larger than any decode step.
+
+        Such a size cannot be profiled by decoding; a tuned list never covers less than the default.
+        """
+        name = self.engine.list_names[0]
+        covering = plain_lists(lists)
+        if len(self.engine.list_families[name]) > 1 and covering[name][-1] < self._own_end:
+            covering[name] = (*covering[name], self._own_end)
+        return covering
 
     def _steps(self, profile: CostProfile) -> tuple[ReplayedStep, ...]:
         """Recorded (or simulated) decode steps of the test part, as many as are replayed."""

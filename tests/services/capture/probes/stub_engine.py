@@ -123,6 +123,7 @@ class Engine:
 
     def __init__(self, sizes: list[int]) -> None:
         self.sizes, self.running = sizes, []
+        self.most = int(argument("--max-num-seqs", argument("--max-running-requests", "256")))
         self.due_s, self.woken = 0.0, asyncio.Event()
         self.counts: dict[tuple[int, int], int] = {}
 
@@ -140,7 +141,7 @@ class Engine:
                 self.woken.clear()
                 await self.woken.wait()
                 self.due_s = time.perf_counter()
-            now = list(self.running)
+            now = self.running[: self.most]
             self.due_s += self.step_s(len(now))
             await asyncio.sleep(self.due_s - time.perf_counter())
             for row in now:

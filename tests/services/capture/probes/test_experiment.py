@@ -105,7 +105,8 @@ def test_a_shorter_list_that_is_as_fast_is_adopted_and_records_accumulate(experi
     default, tuned, powers = evidence.lists
     assert (default.starts, tuned.starts, powers.starts) == (5, 5, 1)
     assert default.effective == {"capture": made.engine.default_lists(made.options)["capture"]}
-    assert powers.effective == {"capture": (1, 2, 4, 8, 16, 32, 64)}
+    assert powers.effective == {"capture": (1, 2, 4, 8, 16, 32, 64, 128)}
+    assert tuned.effective["capture"][-1] == 128  # mixed steps go on where decode steps end
     assert tuned.list_length < default.list_length and evidence.decision.verdict == "adopt"
     assert tuned.predicted_step_ms == pytest.approx(tuned.figures["mean_step_ms"].mean, rel=0.01)
     assert tuned.worst_regret is not None and tuned.by_rule["fallback"] == 0

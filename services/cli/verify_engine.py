@@ -71,7 +71,7 @@ def verify_in_engine(asked: Asked, wanted: InEngine, budget: Budget) -> EngineEv
         on_recommended=partial(_keep, folder, workload.choice),
     )
     before = len(folder.starts())
-    with progress("in the engine") as advance:
+    with folder.claimed(), progress("in the engine") as advance:
         profile, comparison = replace(experiment, told=advance).run()
     records = folder.starts()
     evidence = weigh(records, comparison, profile, experiment.engine, experiment.options, plan.thresholds)

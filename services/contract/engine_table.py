@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.contract.engine_evidence import EngineEvidenceModel, IntervalModel
+from services.contract.engine_evidence import EngineEvidenceModel, IntervalModel, ListEvidenceModel
 
 UNKNOWN = "unknown"
 
@@ -35,6 +35,7 @@ def engine_table(answer: EngineEvidenceModel) -> tuple[tuple[str, ...], tuple[tu
         ["sizes captured", *(str(item.list_length) for item in lists)],
         ["graphs by our rules", *(str(item.graphs) for item in lists)],
         ["predicted step ms", *(_number(item.predicted_step_ms, 3) for item in lists)],
+        ["predicted against measured", *(_percent(_off(item)) for item in lists)],
         ["worst regret by the profile", *(_percent(item.worst_regret) for item in lists)],
         ["replayed: exact hits", *(_percent(item.by_rule.get("exact")) for item in lists)],
         ["replayed: fallback", *(_percent(item.by_rule.get("fallback")) for item in lists)],
@@ -55,6 +56,14 @@ def _interval(of: IntervalModel | None, digits: int) -> str:
     if of.low is None or of.high is None:
         return f"{of.mean:,.{digits}f}"
     return f"{of.mean:,.{digits}f} ({of.low:,.{digits}f} to {of.high:,.{digits}f})"
+
+
+def _off(item: ListEvidenceModel) -> float | None:
+    """predicted / measured - 1 of the mean replayed step."""
+    measured = item.figures.get("mean_step_ms")
+    if item.predicted_step_ms is None or measured is None:
+        return None
+    return item.predicted_step_ms / measured.mean - 1
 
 
 def _number(value: float | None, digits: int) -> str:

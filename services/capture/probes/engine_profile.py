@@ -56,7 +56,7 @@ def build_engine_profile(
     Raises:
         MeasurementFailed: no start measured any size, or nothing prices rows and KV tokens.
     """
-    terms = terms_of(starts, engine)
+    terms = _believable(terms_of(starts, engine), starts, engine, context_tokens)
     family = _family(starts, engine, terms, context_tokens)
     versions = sorted({start.version for start in starts if start.version})
     device = next((start.device for start in starts if start.device), None)
@@ -92,15 +92,11 @@ def capture_terms(starts: Sequence[StartRecord]) -> tuple[tuple[float, float], t
 
 
 def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, context_tokens: int) -> FamilyCost:
-    readings = _by_size(_of(starts, "profile") or _of(starts, "steps"), engine, terms, context_tokens, in_graph=True)
+    readings = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
     eager = _by_size(_of(starts, "fallback"), engine, terms, context_tokens, in_graph=False)
     if not readings:
         raise MeasurementFailed("no start measured any size inside the engine")
     sizes = sorted(readings)
-    if any(terms.extra_ms(size, context_tokens) >= statistics.median(readings[size]) for size in sizes):
-        raise MeasurementFailed(
-            "the fitted price of real rows exceeds a whole step: the readings scatter too much; repeat more often"
-        )
     (fixed_s, size_s), (pool_mib, size_mib) = capture_terms(starts)
     unit: Unit = "tokens" if engine.name == "vllm" else "requests"
     count = len(sizes)
@@ -120,6 +116,16 @@ def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, con
         pool_mib=0.0 if np.isnan(pool_mib) else pool_mib,
         capture_fixed_s=0.0 if np.isnan(fixed_s) else fixed_s,
     )
+
+
+def _believable(terms: StepTerms, starts: Sequence[StartRecord], engine: Engine, context_tokens: int) -> StepTerms:
+    """The fit, held against every full step that it is to be taken off."""
+    readings = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
+    return terms.within({size: statistics.median(values) for size, values in readings.items()}, context_tokens)
+
+
+def _sized(starts: Sequence[StartRecord]) -> list[StartRecord]:
+    return _of(starts, "profile") or _of(starts, "steps")
 
 
 def _by_size(
@@ -184,6 +190,7 @@ def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepPro
         "row_ms": round(terms.row_ms, 6),
         "median_residual_share": round(terms.median_residual_share, 4),
         "worst_residual_share": round(terms.worst_residual_share, 4),
+        "limited": terms.limited,
     }
     return {
         "how": "equal requests through the engine's interface, two output lengths, difference over steps",

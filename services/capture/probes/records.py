@@ -11,8 +11,10 @@ A run that was killed goes on where the files end. More starts later are more ev
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,6 +163,20 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadUsage(f"cannot be made: {error.strerror}", file=str(path), field="--records") from None
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the folder while starts are added: two runs would take each other's numbers, and the same GPU.
+
+        Raises:
+            BadUsage: another run holds it.
+        """
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise BadUsage("another run adds to this folder now", file=str(self.path), field="--records") from None
+            yield
 
     def agree(self, plan: ExperimentPlan) -> ExperimentPlan:
         """The plan of this folder: `plan`, written now, or the one that stands there and says the same.

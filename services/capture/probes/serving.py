@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.capture.probes.base import ProbeRequest, RequestTiming
+from services.capture.probes.failures import EngineFailed, EngineFailure
 from workloads.errors import BadInput
 from workloads.traces.records import RequestTrace
 
@@ -66,13 +67,14 @@ def summarise(timings: Sequence[RequestTiming]) -> Served:
     """What the run comes down to.
 
     Raises:
-        BadInput: no request was answered.
+        EngineFailed: no request was answered with two tokens.
     """
     good = [timing for timing in timings if timing.error is None]
     errors = [timing.error for timing in timings if timing.error is not None]
     tpot_ms = [value for timing in good if (value := timing.tpot_ms) is not None]
     if not tpot_ms:
-        raise BadInput(f"no request with two output tokens was answered; the first error: {(errors or ['none'])[0]}")
+        sentence = errors[0] if errors else "no request asked for two output tokens"
+        raise EngineFailed(EngineFailure("refused", f"no request was answered: {sentence}"))
     ttft_ms = [timing.ttft_ms for timing in good]
     span_s = max(timing.last_s for timing in good) - min(timing.sent_s for timing in good)
     return Served(

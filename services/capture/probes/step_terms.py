@@ -7,12 +7,14 @@ steps that fill them to different degrees.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from workloads.arrays import F64
 from workloads.errors import MeasurementFailed
+
+_MOST_PRICED_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class StepTerms:
     Attributes:
         attention_ms_per_mtoken, row_ms: a and h, never below 0.
         bucket_ms: g of every bucket that took part.
+        limited: the prices were scaled down, because noise had made them larger than they can be.
     """
 
     attention_ms_per_mtoken: float
@@ -39,10 +42,24 @@ class StepTerms:
     bucket_ms: Mapping[int, float]
     median_residual_share: float
     worst_residual_share: float
+    limited: bool = False
 
     def extra_ms(self, rows: int, context_tokens: float) -> float:
         """What `rows` real rows at that context add to g."""
         return rows * (self.attention_ms_per_mtoken * 1e-6 * context_tokens + self.row_ms)
+
+    def within(self, step_ms: Mapping[int, float], context_tokens: float) -> StepTerms:
+        """Prices that leave a tenth of every full step to its bucket, scaled down where they do not.
+
+        Args:
+            step_ms: measured step of full buckets at `context_tokens`.
+        """
+        most = max((self.extra_ms(size, context_tokens) / ms for size, ms in step_ms.items()), default=0.0)
+        if most <= _MOST_PRICED_SHARE:
+            return self
+        scale = _MOST_PRICED_SHARE / most
+        attention, row = scale * self.attention_ms_per_mtoken, scale * self.row_ms
+        return replace(self, attention_ms_per_mtoken=attention, row_ms=row, limited=True)
 
 
 def fit_terms(points: Sequence[TermPoint]) -> StepTerms:

@@ -28,8 +28,8 @@ def arguments(write: Write, tmp_path: Path) -> list[object]:
 def test_the_engine_is_profiled_and_lists_are_compared_in_it(
     captune: Captune, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STUB", json.dumps({"base_ms": 1.0, "row_ms": 0.5}))
-    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "1", "--steps", "1", "--serve-s", "0")
+    monkeypatch.setenv("STUB", json.dumps({"base_ms": 3.0, "row_ms": 0.2}))
+    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "2", "--steps", "1", "--serve-s", "0")
     ran = captune(*arguments, "--sizes", "1,4", *few, "--json")
     assert ran.code == 0, ran.stderr
     answer = ran.document

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from services.capture.probes.base import RequestTiming
-from services.capture.probes.failures import failure_in
+from services.capture.probes.failures import EngineFailed, failure_in
 from services.capture.probes.order import left_to_do, turns
 from services.capture.probes.serving import schedule, summarise
-from services.capture.probes.step_terms import TermPoint, fit_terms
+from services.capture.probes.step_terms import StepTerms, TermPoint, fit_terms
 from workloads.errors import BadInput, MeasurementFailed
 from workloads.traces.records import RequestTrace
 
@@ -46,6 +46,13 @@ def test_prices_are_never_negative_and_need_contexts_and_fills() -> None:
         fit_terms([TermPoint(8, 8, context, 5.0) for context in (1, 2, 3)])
 
 
+def test_prices_larger_than_a_whole_step_are_limited_and_say_so() -> None:
+    terms = StepTerms(100.0, 0.1, {}, 0.0, 0.0)
+    assert terms.within({10: 4.0}, 1000) is terms
+    limited = terms.within({10: 1.6, 20: 4.0}, 1000)
+    assert limited.limited and limited.extra_ms(10, 1000) == pytest.approx(0.9 * 1.6)
+
+
 @pytest.mark.parametrize(
     ("log", "kind", "sentence"),
     [
@@ -75,4 +82,6 @@ def test_requests_are_scaled_cut_and_summed_up() -> None:
     )
     assert (served.requests, served.failed, served.first_error) == (3, 1, "503")
     assert served.ttft_mean_ms == pytest.approx(200) and served.tpot_mean_ms == pytest.approx(150)
+    with pytest.raises(EngineFailed, match="no request was answered: 503"):
+        summarise([RequestTiming(1.0, 1.0, 1.0, 0, "503")])
     assert served.throughput_tokens_per_s == pytest.approx(17 / 2.3)

@@ -148,6 +148,17 @@ def test_records_of_another_experiment_are_not_mixed_with_this_one(experiment: M
         experiment(load=2.0)
 
 
+def test_two_runs_do_not_add_to_one_folder_at_the_same_time(tmp_path: Path) -> None:
+    with (
+        Folder(tmp_path).claimed(),
+        pytest.raises(BadUsage, match="another run adds to this folder now"),
+        Folder(tmp_path).claimed(),
+    ):
+        pass
+    with Folder(tmp_path).claimed():
+        pass
+
+
 def test_an_engine_that_never_starts_ends_the_run_with_its_reason(experiment: MakeExperiment) -> None:
     made = experiment(VirtualProbe(Costs(), refuses=lambda lists: True))
     with pytest.raises(EngineFailed, match="refused"):

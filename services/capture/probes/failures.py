@@ -23,11 +23,11 @@ _TAIL_CHARACTERS = 200_000
 _EXCEPTION = re.compile(r"\b((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (.+)")
 # pydantic wraps what vLLM's config classes raise: `  Value error, TEXT [type=value_error, ...]`.
 _WRAPPED = re.compile(r"(?:Value error|Assertion failed), (.+?)(?: \[type=.*)?$")
-_ARGUMENTS = re.compile(r"^\S*: error: (.+)$")
-_NO_MODULE = re.compile(r"(No module named \S+)")
+_ARGUMENTS = re.compile(r"^[\w .-]+: error: (.+)$")
+_NO_MODULE = re.compile(r"(No module named '?(?:vllm|sglang)\b[\w.']*)")
 # Of the process that waits for the one that failed.
 _ECHOES = ("Engine core initialization failed", "Engine process failed to start", "Rank 0 scheduler died")
-_WARNING = "WARNING "
+_SURVIVED = re.compile(r"\b(?:DEBUG|INFO|WARNING) ")  # an exception told at these levels did not end the engine
 _NO_KV = (
     "No available memory for the cache blocks",
     "larger than the available KV cache",
@@ -75,7 +75,7 @@ def failure_in(log: str, exit_code: int | None) -> EngineFailure:
 def _sentence(lines: list[str]) -> tuple[str, str] | None:
     """(exception name, text) of the first cause: what comes after it in a log repeats or wraps it."""
     for line in lines:
-        if _WARNING in line:  # vLLM logs an exception here that it survives: no chat template without a tokenizer
+        if _SURVIVED.search(line):
             continue
         if wrapped := _WRAPPED.search(line):
             return "ValueError", wrapped.group(1).strip()

@@ -56,6 +56,9 @@ def test_prices_larger_than_a_whole_step_are_limited_and_say_so() -> None:
 @pytest.mark.parametrize(
     ("log", "kind", "sentence"),
     [
+        ("vllm serve: error: argument --port: invalid", "refused", "argument --port: invalid"),
+        ("INFO 11-30 [x.py:1] ModuleNotFoundError: No module named 'vllm._C'\nend", "died", "exit code -9"),
+        ("python: Error while finding module (ModuleNotFoundError: No module named 'vllm')", "not_installed", "No mod"),
         ("api_server.py: error: unrecognized arguments: --no-such", "refused", "unrecognized arguments: --no-such"),
         ("Capturing batches (bs=8)\ntorch.OutOfMemoryError: CUDA out of memory.", "out_of_memory_in_capture", "CUDA"),
         ("torch.OutOfMemoryError: CUDA out of memory.", "out_of_memory", "CUDA out of memory."),

@@ -33,6 +33,7 @@ from workloads.errors import BadUsage, Conflict
 from workloads.traces.records import Traffic
 
 FIT_SHARE = 0.7
+NO_ORDER = "this traffic has no order in time: lists were compared on the traffic that they were chosen on"
 RECOMMENDATION_FILE = "recommendation.json"
 REPORT_FILE = "report.md"
 _OWN_LENGTH = ("max_model_len", "context_length")
@@ -94,7 +95,7 @@ def _plan(workload: Workload, choice: EngineChoice, wanted: InEngine, model: Pro
         workload=workload.name,
         workload_digest=traffic.digest(),
         load=workload.serving.load,
-        fit_share=FIT_SHARE,
+        fit_share=1.0 if workload.read.kind == "histogram" else FIT_SHARE,
         serve_s=wanted.serve_s,
         context_tokens=typical_context(traffic),
         replay_steps=wanted.replay_steps,
@@ -149,7 +150,7 @@ def _answer(
             "lists": plain(evidence.lists),
             "changes": plain(evidence.decision.changes),
             "thresholds": plain(plan.thresholds) | {"written_at": plan.written_at},
-            "notes": evidence.notes,
+            "notes": (*evidence.notes, *([NO_ORDER] if plan.fit_share == 1 else ())),
         }
     )
 

@@ -98,12 +98,12 @@ class Experiment:
     @property
     def fit_part(self) -> Traffic:
         """What lists are chosen on."""
-        return self.traffic.window(0, self._cut)
+        return self.traffic if self.plan.fit_share == 1 else self.traffic.window(0, self._cut)
 
     @property
     def test_part(self) -> Traffic:
-        """What lists are compared on: later traffic than any list was chosen on."""
-        return self.traffic.window(self._cut, len(self.traffic))
+        """What lists are compared on: later traffic than any list was chosen on, where the traffic has an order."""
+        return self.traffic if self.plan.fit_share == 1 else self.traffic.window(self._cut, len(self.traffic))
 
     @property
     def _cut(self) -> int:

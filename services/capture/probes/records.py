@@ -43,6 +43,7 @@ class ExperimentPlan:
         way: how the engine is reached, `server` or `offline`.
         workload, workload_digest: name and content of the recorded traffic.
         fit_share: first part of the traffic, in time, that lists are chosen on; the rest is what they are compared on.
+            1 does both on all of it: traffic without an order in time.
         serve_s: seconds of arrivals that are sent; 0 replays step sizes only.
         context_tokens: context at which sizes are profiled, that of the workload.
         replay_steps: most distinct recorded steps that are replayed.

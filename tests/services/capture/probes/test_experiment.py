@@ -142,6 +142,13 @@ def test_a_list_that_the_engine_refuses_is_recorded_and_not_adopted(experiment: 
     assert len(evidence.lists[1].failures) == 2  # it was tried twice and then given up
 
 
+def test_traffic_without_an_order_is_not_split(experiment: MakeExperiment) -> None:
+    made = experiment()
+    assert made.fit_part.digest() != made.traffic.digest() != made.test_part.digest()
+    whole = replace(made, plan=replace(made.plan, fit_share=1.0))
+    assert whole.fit_part is whole.test_part is made.traffic
+
+
 def test_records_of_another_experiment_are_not_mixed_with_this_one(experiment: MakeExperiment) -> None:
     experiment(load=1.0)
     with pytest.raises(BadUsage, match=r"load was 1\.0, is 2\.0; give another folder"):

@@ -142,6 +142,8 @@ sys.meta_path.insert(0, Block())
 import services.capture, workloads.models
 for package in (services.capture, workloads.models):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if module.name.startswith("services.capture.probes."):
+            continue  # they run where the command runs, with the core: they read logs and solve
         importlib.import_module(module.name)
 from tuner import dispatch, profile_file
 from services.capture.pool import measure_profile

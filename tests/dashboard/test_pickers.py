@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -34,7 +35,7 @@ def test_a_workload_is_asked_for_as_the_api_names_things() -> None:
     assert (query["policy"], query["load"], query["profile"]) == ("decode", 12.0, "h200")
 
 
-def test_what_the_simulation_adds_is_picked_and_kept_in_the_link() -> None:
+def test_what_the_simulation_adds_is_picked_and_kept_in_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
     def page() -> None:
         import streamlit as st
 
@@ -42,6 +43,8 @@ def test_what_the_simulation_adds_is_picked_and_kept_in_the_link() -> None:
 
         st.json(pick_serving().document())
 
+    # Streamlit leaves its script behind as the main module, which every process that a later test starts would run.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     app = AppTest.from_function(page, default_timeout=30)
     app.query_params["prefix_cache"] = "yes"
     app.run()

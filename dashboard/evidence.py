@@ -53,18 +53,32 @@ def verdict_sentence(result: RecommendationModel) -> str:
         return f"Keep the {text.count(old.list_length, 'sizes')} of {engine}: nothing found is materially better."
     if result.verdict == "inconclusive":
         return f"Undecided between {text.count(new.list_length)} tuned sizes and the {old.list_length} of {engine}."
-    gains, prices = _gains_and_prices(new, old)
+    noise = noise_share(result)
+    same = noise is not None and _within(new.mean_step_ms, old.mean_step_ms, noise)
+    gains, prices = _gains_and_prices(new, old, times=not same)
     bought = f" for {text.joined(gains)}" if gains else ""
     paid = f", at the price of {text.joined(prices)}" if prices else ""
-    return f"{'Use' if result.verdict == 'adopt' else 'Try'} these {fewer} in {engine}{bought}{paid}."
+    steps = ", steps the same within noise" if same else ""
+    return f"{'Use' if result.verdict == 'adopt' else 'Try'} these {fewer} in {engine}{bought}{paid}{steps}."
 
 
-def _gains_and_prices(new: ScorecardModel, old: ScorecardModel) -> tuple[list[str], list[str]]:
-    """`6 % faster steps` and the like; what does not change by 0.05 % is left out."""
+def noise_share(result: RecommendationModel) -> float | None:
+    """Half of the band around the default in which a difference of step times is noise, as a share of it."""
+    share = result.evidence.get("noise_share")
+    return float(share) if isinstance(share, int | float) else None
+
+
+def _within(value: float | None, before: float | None, share: float) -> bool:
+    return value is not None and before is not None and abs(value - before) <= share * before
+
+
+def _gains_and_prices(new: ScorecardModel, old: ScorecardModel, *, times: bool) -> tuple[list[str], list[str]]:
+    """`6 % faster steps` and the like; what does not change by 0.05 % is left out, and so are `times` within noise."""
     gains: list[str] = []
     prices: list[str] = []
+    step_times = [(new.mean_step_ms, old.mean_step_ms, "faster steps", "slower steps")] if times else []
     for value, before, less, more in (
-        (new.mean_step_ms, old.mean_step_ms, "faster steps", "slower steps"),
+        *step_times,
         (new.capture_s, old.capture_s, "less capture time", "more capture time"),
         (new.memory_mib, old.memory_mib, "less graph memory", "more graph memory"),
     ):

@@ -8,7 +8,7 @@ from dashboard import basket, text
 from dashboard.charts import list_for, result_histogram_chart, show, unit_of
 from dashboard.client import ApiProblem
 from dashboard.comparison import card, card_row
-from dashboard.ladders import noise_share
+from dashboard.evidence import noise_share
 from dashboard.list_editor import use
 from dashboard.profile_comparison import profile_of
 from dashboard.state import choose, chosen, go, open_tab

@@ -13,6 +13,7 @@ from dashboard import names, text
 from dashboard.case import default_of
 from dashboard.charts import show
 from dashboard.client import ApiProblem, Client
+from dashboard.evidence import noise_share
 from dashboard.lists import powers_of_two
 from dashboard.state import api
 from dashboard.tables import table
@@ -108,12 +109,6 @@ def card_words(ladder: Ladder, base: Ladder, noise: float | None) -> str:
         f"Without a graph {text.share(new.fallback_rate)}",
     ]
     return "  \n".join(lines)
-
-
-def noise_share(result: RecommendationModel) -> float | None:
-    """Half of the band around the default in which a difference of step times is noise, as a share of it."""
-    share = result.evidence.get("noise_share")
-    return float(share) if isinstance(share, int | float) else None
 
 
 def default_label(result: RecommendationModel) -> str:

@@ -10,10 +10,10 @@ from dashboard import basket, names, text
 from dashboard.charts import list_for, show
 from dashboard.client import ApiProblem
 from dashboard.comparison import cards, holdout_cards
-from dashboard.evidence import basis, basis_icon, evidence_table, verdict_sentence
+from dashboard.evidence import basis, basis_icon, evidence_table, noise_share, verdict_sentence
 from dashboard.export_panel import export_panel
 from dashboard.front_panel import front_panel, over_traffic
-from dashboard.ladders import ladders_panel, noise_share
+from dashboard.ladders import ladders_panel
 from dashboard.pareto_panel import pareto_panel
 from dashboard.pickers import sweep_label
 from dashboard.profile_comparison import doubtful_of, profile_of

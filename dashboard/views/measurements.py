@@ -68,10 +68,14 @@ def _staircase(curve: Curve, doubtful: frozenset[int]) -> None:
         f"Time of a step by captured size for {curve.label}: captured, replay alone and without a graph",
         height_px=440,
     )
+    shaded = (
+        "the profiler saw the GPU idle for a tenth of a step without a graph, or more"
+        if curve.busy
+        else f"a step without a graph takes at most {LAUNCH_BOUND_SHARE:.0%} longer than a small one"
+    )
     st.caption(
-        f"A step is padded to the next captured size and takes its time, hence the stairs. Hollow marks are inversions "
-        f"within noise. Shaded: launch-bound, a step without a graph takes at most {LAUNCH_BOUND_SHARE:.0%} longer "
-        f"than a small one."
+        "A step is padded to the next captured size and takes its time, hence the stairs. Hollow marks are inversions "
+        f"within noise. Shaded: launch-bound, {shaded}."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +27,24 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The points of one family of one profile document, sizes increasing."""
+    """The points of one family of one profile document, sizes increasing.
+
+    Attributes:
+        busy: sizes with the profiler's word on whether a step without a graph waits for launches; empty where the
+            profile has none.
+    """
 
     label: str
     unit: str
     points: tuple[Point, ...]
+    busy: tuple[Point, ...] = ()
 
     @classmethod
     def of(cls, document: Mapping[str, Any], family: str, label: str) -> Curve:
         own = document["families"][family]
         points = sorted(own["points"], key=lambda point: int(point["size"]))
-        return cls(label, str(own.get("unit", "requests")), tuple(points))
+        busy = ((document.get("software") or {}).get("measurement") or {}).get("gpu_busy", [])
+        return cls(label, str(own.get("unit", "requests")), tuple(points), tuple(busy))
 
     @property
     def sizes(self) -> list[int]:
@@ -54,7 +62,11 @@ class Curve:
 
     @property
     def launch_bound_to(self) -> int | None:
-        """Largest size up to which a step without a graph takes about as long as small ones; None without times."""
+        """Largest size up to which a step without a graph waits for launches, as the profiler saw it; else up to which
+        it takes about as long as small ones. None without times."""
+        if self.busy:
+            bound = list(takewhile(lambda seen: seen["launch_bound"], self.busy))
+            return int(bound[-1]["size"]) if bound else None
         known = [(int(point["size"]), float(point["fallback_ms"])) for point in self.points if point.get("fallback_ms")]
         if not known:
             return None

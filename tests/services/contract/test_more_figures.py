@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,13 @@ def test_the_launch_bound_region_ends_where_steps_without_a_graph_grow() -> None
     bound = Curve("bench", "requests", tuple(flat)).launch_bound_to
     assert bound is not None and 34 <= bound <= 40
     assert Curve("bench", "requests", ({"size": 1, "step_ms": 5.0},)).launch_bound_to is None
+
+
+def test_what_the_profiler_saw_goes_before_what_times_suggest() -> None:
+    shipped = Path(__file__).parents[3] / "profiles" / "h200-qwen3-30b-a3b.json"
+    assert Curve.of(json.loads(shipped.read_text()), "decode_full", "experts").launch_bound_to == 440
+    seen = ({"size": 1, "launch_bound": False}, {"size": 8, "launch_bound": True})
+    assert Curve("bench", "requests", ({"size": 1, "step_ms": 5.0},), seen).launch_bound_to is None
 
 
 def test_one_large_price_does_not_flatten_the_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -62,8 +63,11 @@ def _stored(reference: str) -> RecommendationModel:
 
 
 def _read(path: Path) -> RecommendationModel:
+    """What `tune` printed; or a recommendation alone, as the API and the dashboard give it."""
     try:
-        return RecommendationModel.model_validate_json(path.read_bytes())
+        document = json.loads(path.read_bytes())
+        found = document.get("recommendation", document) if isinstance(document, dict) else document
+        return RecommendationModel.model_validate_json(json.dumps(found))
     except OSError as error:
         raise BadInput(f"cannot be read: {error.strerror}", file=str(path)) from None
     except ValidationError as error:
@@ -72,6 +76,8 @@ def _read(path: Path) -> RecommendationModel:
         raise BadInput(
             f"is not what `captune tune --json` prints: {first['msg']}", file=str(path), field=where
         ) from None
+    except ValueError as error:
+        raise BadInput(f"is not what `captune tune --json` prints: {error}", file=str(path)) from None
 
 
 def _write(out: Path, text: str, beside: dict[str, str]) -> list[str]:

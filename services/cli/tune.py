@@ -88,7 +88,8 @@ def tune(
     request = replace(request, sampler=sampler, search=searched_options(search or ()))
     answer = tuned(request, save=save, keep_study=keep_study)
     output(as_json).emit(
-        answer.model_dump(mode="json"), lambda console: draw_recommendation(console, workload.name, answer)
+        {"recommendation": answer.model_dump(mode="json")},
+        lambda console: draw_recommendation(console, workload.name, answer),
     )
 
 

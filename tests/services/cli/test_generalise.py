@@ -44,7 +44,7 @@ def test_a_robust_list_needs_another_recording(captune: Captune, recordings: tup
 
 def test_drift_of_a_stored_recommendation(captune: Captune, recordings: tuple[Path, Path]) -> None:
     day, night = recordings
-    stored = captune("tune", day, *SGLANG, *PROFILE, "--trials", 1, "--json").document
+    stored = captune("tune", day, *SGLANG, *PROFILE, "--trials", 1, "--json").document["recommendation"]
     same = captune("drift", day, "--recommendation", stored["id"], *PROFILE, "--json").document
     assert same["distance"] == 0.0 and not same["retune"]
     assert same["present"]["lists"] == stored["lists"]

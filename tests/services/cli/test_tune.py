@@ -116,7 +116,7 @@ def test_public_traffic(
     assert ran.code == 0, ran.stderr
     # Seconds of CPU, which other work on the machine hardly moves; the target of 20 s is measured, not tested.
     assert children_cpu_s() - began_s < 60
-    check(ran.document, repository)
+    check(ran.document["recommendation"], repository)
 
 
 def test_demo_gives_the_list_the_default_the_verdict_and_three_configurations(
@@ -143,7 +143,7 @@ def test_a_stored_recommendation_is_exported_to_another_engine(captune: Captune,
     tuned = captune(
         *("tune", sample, "--engine", "vllm@0.33.0", "--set", "max_num_seqs=512", "--policy", "decode"),
         *("--profile", PROFILE, "--trials", 3, "--json"),
-    ).document
+    ).document["recommendation"]
     own = captune("export", "--recommendation", tuned["id"], "--json").document
     assert own["engine"] == "vllm@0.33.0"
     assert tuned["id"] in own["text"]
@@ -162,7 +162,8 @@ def small(captune: Captune, repository: Path, *options: object) -> dict[str, Any
         *("--profile", PROFILE, "--no-save", "--json", *options),
     )
     assert ran.code == 0, ran.stderr
-    return ran.document
+    found: dict[str, Any] = ran.document["recommendation"]
+    return found
 
 
 def test_a_study_in_the_database_is_gone_on_with_by_an_equal_request(captune: Captune, repository: Path) -> None:

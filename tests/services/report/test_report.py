@@ -133,6 +133,8 @@ def test_the_command_reads_what_tune_printed(
     found: RecommendationModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = tmp_path / "tuned.json"
+    given.write_text(json.dumps({"recommendation": found.model_dump(mode="json")}))
+    assert run(["report", "--from-json", str(given), "--out", str(tmp_path / "printed.html")]) == 0
     given.write_text(found.model_dump_json())
     assert run(["report", "--from-json", str(given), "--out", str(tmp_path / "r.html")]) == 0
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
@@ -143,4 +145,6 @@ def test_the_command_reads_what_tune_printed(
     capsys.readouterr()
     assert run(["report", "--from-json", str(given)]) == 2
     assert "is not what `captune tune --json` prints" in capsys.readouterr().err
+    given.write_text("{")
+    assert run(["report", "--from-json", str(given)]) == 2
     assert run(["report"]) == 2 and run(["report", "--from-json", str(tmp_path / "no.json")]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -47,11 +48,24 @@ def ended(api: httpx.Client, path: str, within_s: float = 120.0) -> dict[str, An
     return dict(job)
 
 
+def wait_for_nodes(stage: Stage, count: int, within_s: float = 60.0) -> None:
+    """The worker's health check asks the head; that it has joined is seen a moment later."""
+    command = [str(Path(sys.executable).with_name("ray")), "status", "--address", f"127.0.0.1:{stage.ports[6379]}"]
+    deadline_s = time.monotonic() + within_s
+    while True:
+        told = subprocess.run(command, env=stage.environment("ray-head"), capture_output=True, text=True, timeout=30)
+        if told.stdout.partition("Pending:")[0].count("1 node_") >= count:
+            return
+        assert time.monotonic() < deadline_s, told.stdout + told.stderr
+        time.sleep(0.5)
+
+
 @pytest.mark.slow
 def test_the_main_job_goes_through_every_service(stage: Stage) -> None:
     start_postgres(stage)
     stage.up("migrate", "api", "runner", "ray-head", "ray-worker", "dashboard")
     assert stage.started[:2] == ["postgres", "migrate"] and stage.ended == {"migrate": 0}
+    wait_for_nodes(stage, 2)  # ray-head and ray-worker
     address = f"http://127.0.0.1:{stage.ports[8321]}/api/v1"
     assert httpx.get(f"{address}/traces").status_code == 401
     token = {"Authorization": f"Bearer {SECRETS['CAPTUNE_API_TOKEN']}"}

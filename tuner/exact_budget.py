@@ -89,6 +89,7 @@ def solve_budgeted(programme: Programme, layers: int) -> tuple[list[tuple[int, l
     for direction in DIRECTIONS if len(programme.problem.resources) == 2 else DIRECTIONS[:1]:
         _bisect(search, np.array(direction) * search.scale)
     proven = _close(search, least)
+    _prefer_shorter(search)
     lists = [(k, chosen) for k, chosen in enumerate(search.lists) if chosen is not None]
     gaps = [0.0 if proven[k] else (search.upper_ms[k] - search.bound_ms[k]) / search.bound_ms[k] for k, _ in lists]
     return lists, all(proven[1:]), float(max(gaps, default=0.0))
@@ -156,6 +157,13 @@ def _close(search: _Search, least: F64) -> list[bool]:
                 search.upper_ms[length], search.lists[length] = search.upper_ms[k], chosen
         k = shortest - 1
     return proven
+
+
+def _prefer_shorter(search: _Search) -> None:
+    """A shorter list that costs the same answers the longer length too; multipliers may have found a long one first."""
+    for k in range(2, search.layers + 1):
+        if search.lists[k - 1] is not None and search.upper_ms[k - 1] <= search.upper_ms[k] * (1.0 + TIE):
+            search.upper_ms[k], search.lists[k] = search.upper_ms[k - 1], search.lists[k - 1]
 
 
 def _label(search: _Search, least: F64, k: int) -> bool:

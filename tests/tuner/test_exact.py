@@ -167,6 +167,24 @@ def test_hard_budgets_are_met_and_the_rest_is_optimal(
     agree(replace(problem, resources=tuple(resources), regret=regret))
 
 
+def test_of_equal_lists_within_a_budget_the_shortest_is_given() -> None:
+    """Only size 6 frees what the second budget lacks; a multiplier finds it among all seven first."""
+    candidates = np.arange(1, 8)
+    frees_at_7, frees_at_6 = np.array([0.0] * 6 + [-1.0]), np.array([0.0] * 5 + [-1.0, 0.0])
+    problem = Problem(
+        sizes=np.array([1]),
+        weights=np.array([1.0]),
+        candidates=candidates,
+        bucket_ms=np.full(7, 0.25),
+        fallback_ms=np.full(8, np.nan),
+        reachable=1,
+        reference_sizes=candidates,
+        reference_ms=np.full(7, 0.25),
+        resources=(Resource("s", frees_at_7, 0.0, 1.0), Resource("MiB", frees_at_6, 2.0, 1.0)),
+    )
+    assert {point.sizes for point in solve(problem).front} == {(6,)}
+
+
 @settings(max_examples=200, deadline=None)
 @given(problems(), st.data())
 def test_prices_per_size_are_weighed_against_time(problem: Problem, data: st.DataObject) -> None:

@@ -36,7 +36,7 @@ def card(
         noise_share: a relative change up to this is noise, and is said to be.
     """
     delta = text.change(new, old) if relative else _points(new, old)
-    quiet = noise_share is not None and new is not None and bool(old) and abs(new / (old or 1.0) - 1) <= noise_share
+    quiet = text.is_noise(new, old, noise_share)
     if quiet and delta != "no change":
         delta = f"{delta}, noise"
     place.metric(

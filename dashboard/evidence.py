@@ -54,7 +54,7 @@ def verdict_sentence(result: RecommendationModel) -> str:
     if result.verdict == "inconclusive":
         return f"Undecided between {text.count(new.list_length)} tuned sizes and the {old.list_length} of {engine}."
     noise = noise_share(result)
-    same = noise is not None and _within(new.mean_step_ms, old.mean_step_ms, noise)
+    same = text.is_noise(new.mean_step_ms, old.mean_step_ms, noise)
     gains, prices = _gains_and_prices(new, old, times=not same)
     bought = f" for {text.joined(gains)}" if gains else ""
     paid = f", at the price of {text.joined(prices)}" if prices else ""
@@ -66,10 +66,6 @@ def noise_share(result: RecommendationModel) -> float | None:
     """Half of the band around the default in which a difference of step times is noise, as a share of it."""
     share = result.evidence.get("noise_share")
     return float(share) if isinstance(share, int | float) else None
-
-
-def _within(value: float | None, before: float | None, share: float) -> bool:
-    return value is not None and before is not None and abs(value - before) <= share * before
 
 
 def _gains_and_prices(new: ScorecardModel, old: ScorecardModel, *, times: bool) -> tuple[list[str], list[str]]:

@@ -218,8 +218,7 @@ def _change(new: float | None, old: float | None, noise: float | None = None) ->
     if change is None or change == "no change" or new is None or not old:
         return ""
     arrow = "▼" if change.startswith("-") else "▲"
-    quiet = noise is not None and abs(new / old - 1) <= noise
-    return f" {arrow} {change[1:]}" + (", noise" if quiet else "")
+    return f" {arrow} {change[1:]}" + (", noise" if text.is_noise(new, old, noise) else "")
 
 
 def _rungs(result: RecommendationModel, ladders: Sequence[Ladder], default: str) -> list[Rung]:

@@ -45,6 +45,13 @@ def share(value: float | None) -> str:
     return f"{value * 100:,.1f}".removesuffix(".0") + f"{NBSP}%"
 
 
+def is_noise(value: float | None, before: float | None, share: float | None) -> bool:
+    """Whether a relative change is within the noise band; False where a figure or the band is unknown."""
+    if share is None or value is None or not before:
+        return False
+    return abs(value / before - 1.0) <= share
+
+
 def change(new: float | None, old: float | None) -> str | None:
     """`-4.2 %` from old to new; None where either is unknown."""
     if new is None or not old:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from workloads.errors import BadUsage
+from workloads.models.config import ModelConfig
 
 ShapeRule = Callable[[int], tuple[int, ...]]
 
@@ -20,6 +21,12 @@ class Padding(Enum):
     KEEP_TAIL = "keep"  # whatever an earlier step left: allowed only where a padded row cannot touch a real one
     ZERO_TAIL = "zero"
     SENTINEL = "sentinel"
+
+
+def token_padding(config: ModelConfig) -> Padding:
+    """What padded tokens may be: anything, since no real row reads what they leave. Not so with experts: they share
+    matrix products between rows, whose rounding depends on who else was sent there."""
+    return Padding.KEEP_TAIL if config.experts is None else Padding.ZERO_TAIL
 
 
 @dataclass(frozen=True, slots=True)

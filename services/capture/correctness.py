@@ -31,9 +31,7 @@ def check_size(step: DecodeStep, strategy: Strategy, size: int, *, seed: int = 0
     real = _batch(step, rows, seed + size)
     first = _under_padding(step, strategy, real, size, seed=seed + 1)
     second = _under_padding(step, strategy, real, size, seed=seed + 2)
-    if not torch.equal(first, second):
-        worst = (first.float() - second.float()).abs().max()
-        raise MeasurementFailed(f"size {size}: real rows change by {worst:.3g} with the padding", field=f"size {size}")
+    require_same(first, second, size)
     step.load(real, size)
     step.compute(*step.arguments(size))
     eager = step.logits(rows)
@@ -46,6 +44,17 @@ def check_size(step: DecodeStep, strategy: Strategy, size: int, *, seed: int = 0
             f"size {size}: error {error:.3g} against the reference, eager's is {eager_error:.3g}", field=f"size {size}"
         )
     return Check(rows=rows, same_as_eager=torch.equal(first, eager), error=error, eager_error=eager_error)
+
+
+def require_same(first: Tensor, second: Tensor, size: int) -> None:
+    """Real rows under two paddings must be bitwise the same.
+
+    Raises:
+        MeasurementFailed: they are not; names the size and by how much.
+    """
+    if not torch.equal(first, second):
+        worst = (first.float() - second.float()).abs().max()
+        raise MeasurementFailed(f"size {size}: real rows change by {worst:.3g} with the padding", field=f"size {size}")
 
 
 def _batch(step: DecodeStep, rows: int, seed: int) -> Batch:

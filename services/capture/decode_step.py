@@ -13,7 +13,7 @@ from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
 from services.capture.attention.kv_cache import CacheLayout
-from services.capture.buffers import Padding, Slot, StaticBuffers
+from services.capture.buffers import Padding, Slot, StaticBuffers, token_padding
 from services.capture.cutting import cut_at_attention
 from services.capture.strategies.base import Around, Piece
 from workloads.models.config import ModelConfig
@@ -21,18 +21,13 @@ from workloads.models.decoder import Decoder
 
 
 def slots(config: ModelConfig, tokens_per_row: int = 1) -> tuple[Slot, ...]:
-    """The inputs of a step and what padding holds; a row has `tokens_per_row` new tokens.
-
-    A padded row's token may be anything: it writes into its own slot and no real row reads it. Not so with experts:
-    they share matrix products between rows, whose rounding depends on who else was sent there.
-    """
-    token_padding = Padding.KEEP_TAIL if config.experts is None else Padding.ZERO_TAIL
+    """The inputs of a step and what padding holds; a row has `tokens_per_row` new tokens."""
 
     def per_token(rows: int) -> tuple[int, ...]:
         return rows, tokens_per_row
 
     return (
-        Slot("tokens", torch.int64, token_padding, per_token),
+        Slot("tokens", torch.int64, token_padding(config), per_token),
         Slot("positions", torch.int64, Padding.ZERO_TAIL, per_token),
         Slot("lengths", torch.int32, Padding.SENTINEL, sentinel=tokens_per_row),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from services.capture.correctness import ERROR_FACTOR
+from services.capture.correctness import ERROR_FACTOR, require_same
 from services.capture.prefill_step import PrefillStep, Prompt
 from services.capture.readings import Check
 from services.capture.strategies.base import Strategy
@@ -32,9 +32,7 @@ def check_prefill(step: PrefillStep, strategy: Strategy, size: int, *, seed: int
     real = step.full(tokens, seed=seed + size)
     first = _under_padding(step, strategy, real, size, seed=seed + 1)
     second = _under_padding(step, strategy, real, size, seed=seed + 2)
-    if not torch.equal(first, second):
-        worst = (first.float() - second.float()).abs().max()
-        raise MeasurementFailed(f"size {size}: real rows change by {worst:.3g} with the padding", field=f"size {size}")
+    require_same(first, second, size)
     padded, exact = _eager(step, real, size), _eager(step, real, tokens)
     error, noise = _distance(first, padded), _distance(exact, padded)
     floor = torch.finfo(step.decoder.dtype).eps * float(padded.abs().max())

@@ -16,7 +16,7 @@ from services.capture.attention.base import DecodeAttention
 from services.capture.attention.dense import DenseAttention
 from services.capture.attention.kv_cache import CacheLayout, KvCache, rounded
 from services.capture.attention.prefill import PrefillAttention
-from services.capture.buffers import Padding, Slot, StaticBuffers
+from services.capture.buffers import Padding, Slot, StaticBuffers, token_padding
 from services.capture.cutting import cut_at_attention
 from services.capture.strategies.base import Around, Piece
 from workloads.models.attention import Attention
@@ -25,9 +25,8 @@ from workloads.models.decoder import Decoder
 
 
 def slots(config: ModelConfig) -> tuple[Slot, ...]:
-    """As for decode: padded tokens may be anything, unless experts mix rows in one matrix product."""
-    token_padding = Padding.KEEP_TAIL if config.experts is None else Padding.ZERO_TAIL
-    return Slot("tokens", torch.int64, token_padding), Slot("positions", torch.int64, Padding.ZERO_TAIL)
+    """The inputs of a step and what padding holds."""
+    return Slot("tokens", torch.int64, token_padding(config)), Slot("positions", torch.int64, Padding.ZERO_TAIL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,12 @@ class CaptureSession:
         model = yield from self._step_model(timings)
         prefill = yield from self._prefill()
         self.log.sample("done")
-        report = replace(
-            self._report(timings, fallback, model, prefill, time.perf_counter() - began_s),
+        report = self._report(
+            timings,
+            fallback,
+            step_model=model,
+            prefill=prefill,
+            seconds=time.perf_counter() - began_s,
             probing=probing,
             busy=busy,
             outputs_mib=outputs_mib,
@@ -375,8 +379,12 @@ class CaptureSession:
         self,
         timings: dict[int, Timing],
         fallback: dict[int, Timing],
-        model: StepModel | None,
+        *,
+        step_model: StepModel | None,
         prefill: tuple[PrefillReading, ...],
+        probing: Probing | None,
+        busy: tuple[BusyReading, ...],
+        outputs_mib: float,
         seconds: float,
     ) -> StartReport:
         order = [size for size in sorted(self.spec.sizes, reverse=True) if size in self.prepared]
@@ -390,8 +398,6 @@ class CaptureSession:
                 for size in sorted(timings)
             ),
             failures=tuple(self.failures),
-            prefill=prefill,
-            step_model=model,
             pool_mib=pool_mib,
             fixed_s=fixed_s,
             marginal_mib=dict(zip(order, marginal_mib, strict=True)) | {n: self.prepared[n][1] for n in fallback_sizes},
@@ -400,8 +406,13 @@ class CaptureSession:
             model=model_facts(self.spec.model, self.decoder),
             software=software_facts(self.device, self.log, self.backend.name),
             attention=self.backend.name,
-            seconds=seconds,
             device_log=tuple(self.log.samples),
+            step_model=step_model,
+            prefill=prefill,
+            probing=probing,
+            busy=busy,
+            outputs_mib=outputs_mib,
+            seconds=seconds,
         )
 
     def _progress(self, phase: Phase, done: int, total: int, size: int | None = None) -> Progress:

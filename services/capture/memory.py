@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import statistics
 from abc import ABC, abstractmethod
@@ -46,7 +48,13 @@ class CudaMeter(MemoryMeter):
 class HostMeter(MemoryMeter):
     """Resident memory of this process."""
 
+    def __init__(self) -> None:
+        gc.collect()  # what earlier work left behind must not be freed between two readings
+        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's: gives freed memory back to the system
+
     def used_mib(self) -> float:
+        if self._trim is not None:
+            self._trim(0)
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from db.records import StoredSweep
 from db.store import Store
 from services.settings import Settings
@@ -148,7 +146,6 @@ def _expired(store: Store, sweep: StoredSweep) -> bool:
 
 
 def test_a_sweep_can_measure_its_model_first(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     settings = Settings(f"sqlite:///{tmp_path / 'captune.db'}", tmp_path / "data")
     with Store(settings.database_url, settings.data_dir) as store:
         sweep = queue_sweep(store, trials=3, profile="measure", model="tiny-llama", options={"max_num_seqs": "32"})

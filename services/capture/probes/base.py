@@ -35,6 +35,8 @@ class Launch:
         command: what starts Python with the engine installed, e.g. `("python",)`.
         environment: variables on top of the probe's own.
         ready_s: most seconds from start to ready.
+        cache: a folder for compiled code that outlives the start (`compile_cache.cache_in`), for launches that differ
+            in `lists` alone. None: every start compiles anew and keeps nothing.
     """
 
     engine: Engine
@@ -46,6 +48,7 @@ class Launch:
     command: tuple[str, ...] = ("python",)
     environment: Mapping[str, str] = field(default_factory=dict)
     ready_s: float = 900.0
+    cache: Path | None = None
 
     @property
     def options(self) -> Any:
@@ -132,6 +135,17 @@ class RunningEngine(ABC):
         Raises:
             EngineFailed: the engine ended.
         """
+
+    def metrics(self) -> Mapping[str, float]:
+        """What the engine has counted since its start, by what is counted; empty where it says nothing.
+
+        Of vLLM's server: `preemptions`, `prompt_tokens`, `generation_tokens`, `prefix_cache_queries` and
+        `prefix_cache_hits` (both in tokens), `iterations` (steps that did work).
+
+        Raises:
+            EngineFailed: the engine ended.
+        """
+        return {}
 
     @abstractmethod
     def stop(self) -> None:

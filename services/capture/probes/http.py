@@ -49,14 +49,27 @@ def post(port: int, path: str, body: bytes, timeout_s: float) -> dict[str, Any]:
     Raises:
         HttpError: another status than 200, or no JSON object.
     """
+    return _object(_answer(port, "POST", path, body, timeout_s))
+
+
+def get_text(port: int, path: str, timeout_s: float) -> str:
+    """What the server answers.
+
+    Raises:
+        HttpError: another status than 200.
+    """
+    return _answer(port, "GET", path, None, timeout_s).decode(errors="replace")
+
+
+def _answer(port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> bytes:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
+        connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = answer.read()
         if answer.status != 200:
             raise HttpError(f"{answer.status}: {text[:500].decode(errors='replace')}")
-        return _object(text)
+        return text
     except (OSError, http.client.HTTPException) as error:
         raise HttpError(f"{type(error).__name__}: {error}") from None
     finally:

@@ -7,26 +7,31 @@ import json
 import socket
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from services.capture.probes.base import Batch, Launch, Probe, ProbeRequest, RequestTiming, RunningEngine, prompt_ids
 from services.capture.probes.device import used_mib, wait_until_clean
 from services.capture.probes.failures import EngineFailed, EngineFailure
-from services.capture.probes.http import HttpError, is_healthy, post, post_stream
+from services.capture.probes.http import HttpError, get_text, is_healthy, post, post_stream
 from services.capture.probes.process import EngineProcess
 from workloads.traces.observe import observe_file
+from workloads.traces.prometheus_text import parse_line
 from workloads.traces.records import EngineObservation
 
 _BATCH_S = 600.0
 _STALLED_S = 600.0
+_METRICS_S = 10.0
 
 
 class ServerProbe(Probe):
     """What the servers share; an engine adds its command, its paths and its bodies."""
 
     generate_path: str
+    counters: ClassVar[Mapping[str, str]] = {}
+    """Names of samples at /metrics -> what `RunningEngine.metrics` calls them; empty: it is not asked."""
 
     @abstractmethod
     def command(self, launch: Launch, port: int) -> tuple[str, ...]:
@@ -103,6 +108,20 @@ class RunningServer(RunningEngine):
         if self._process.child.poll() is not None:
             raise EngineFailed(self._process.failure())
         return timings
+
+    def metrics(self) -> Mapping[str, float]:
+        if not self._probe.counters:
+            return {}
+        try:
+            text = get_text(self._port, "/metrics", _METRICS_S)
+        except HttpError as error:
+            raise self._failed(str(error)) from None
+        found: defaultdict[str, float] = defaultdict(float)
+        for line in text.splitlines():
+            sample = parse_line(line)
+            if sample is not None and (name := self._probe.counters.get(sample[0].name)):
+                found[name] += sample[0].value  # over the engines of one server
+        return dict(found)
 
     def stop(self) -> None:
         self._process.stop()

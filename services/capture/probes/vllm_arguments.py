@@ -59,22 +59,41 @@ def engine_arguments(launch: Launch) -> dict[str, Any]:
 
 
 def environment(launch: Launch) -> dict[str, str]:
-    """No network, no telemetry, no kernel that has to be compiled with nvcc; the table of graphs once a second.
-
-    No compile cache either: its key holds the capture list (0.23.0 `config/compilation.py:785-804`), so a list that
-    was started before would start faster than one that was not.
-    """
+    """No network, no telemetry, no kernel that has to be compiled with nvcc; the table of graphs once a second."""
     return {
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
         "VLLM_LOG_STATS_INTERVAL": "1",
-        "VLLM_DISABLE_COMPILE_CACHE": "1",
+        **_caches(launch),
         **_PASSING.variables(launch.raw_options, launch.options),
     }
 
 
+def _caches(launch: Launch) -> dict[str, str]:
+    """Where compiled code is kept: all of it below the launch's folder, or no vLLM cache at all.
+
+    What vLLM compiles ahead of time lies under a hash with the capture list in it, and no option moves it
+    (0.23.0 `compilation/decorators.py:541-547`); without, it uses `compilation_config.cache_dir`, see `compile_cache`.
+    There it does not redirect the caches of Inductor and Triton (`compilation/compiler_interface.py:282-285`).
+    """
+    if launch.cache is None:
+        return {"VLLM_DISABLE_COMPILE_CACHE": "1"}
+    return {
+        "VLLM_DISABLE_COMPILE_CACHE": "0",
+        "VLLM_USE_AOT_COMPILE": "0",
+        "VLLM_CACHE_ROOT": str(launch.cache / "vllm"),
+        "TORCHINDUCTOR_CACHE_DIR": str(launch.cache / "inductor"),
+        "TRITON_CACHE_DIR": str(launch.cache / "triton"),
+    }
+
+
 def _compilation_config(launch: Launch) -> dict[str, Any]:
+    cache = {} if launch.cache is None else {"cache_dir": str(launch.cache / "compiled")}
+    return _graph_config(launch) | cache
+
+
+def _graph_config(launch: Launch) -> dict[str, Any]:
     given = {canonical_key(key, ALIASES): key for key in launch.raw_options}
     config: dict[str, Any] = {name: getattr(launch.options, name) for name in _IN_COMPILATION_CONFIG if name in given}
     if launch.lists is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from services.capture.probes import vllm_arguments
@@ -15,6 +16,16 @@ SERVED_AS = "probed"
 
 class VllmServer(ServerProbe):
     generate_path = "/v1/completions"
+    counters = MappingProxyType(
+        {
+            "vllm:num_preemptions_total": "preemptions",
+            "vllm:prompt_tokens_total": "prompt_tokens",
+            "vllm:generation_tokens_total": "generation_tokens",
+            "vllm:prefix_cache_queries_total": "prefix_cache_queries",
+            "vllm:prefix_cache_hits_total": "prefix_cache_hits",
+            "vllm:iteration_tokens_total_count": "iterations",
+        }
+    )
 
     def command(self, launch: Launch, port: int) -> tuple[str, ...]:
         arguments = {"model": launch.model, "served_model_name": SERVED_AS, "host": "127.0.0.1", "port": port}

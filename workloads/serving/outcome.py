@@ -17,6 +17,8 @@ from workloads.traces.records import StepTrace
 # A queue that holds this share of the second half's requests more at its end than at its start has grown; below it
 # lies the jitter of requests that merely wait for the next step boundary.
 QUEUE_GROWTH_SHARE = 0.01
+# Nor has one that is worked off in this share of the arrivals' span: it is a burst that happened to come last.
+BACKLOG_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +143,17 @@ def _featured(tally: Tally | None) -> dict[str, Any]:
 
 
 def queue_grew(arrival_s: F64, scheduled_s: F64) -> bool:
-    """Whether requests still waited at the last arrival, and clearly more than at half of the arrivals' span."""
-    last_s = float(arrival_s[-1])
-    half_s = 0.5 * (float(arrival_s[0]) + last_s)
+    """Whether clearly more requests waited at the last arrival than at half of the arrivals' span, and it took long
+    to work them off."""
+    first_s, last_s = float(arrival_s[0]), float(arrival_s[-1])
+    half_s = 0.5 * (first_s + last_s)
 
     def waiting(at_s: float) -> int:
         return int(np.count_nonzero((arrival_s <= at_s) & (scheduled_s > at_s)))
 
     second_half = int(np.count_nonzero(arrival_s > half_s))
-    return waiting(last_s) - waiting(half_s) > max(1.0, QUEUE_GROWTH_SHARE * second_half)
+    grew = waiting(last_s) - waiting(half_s) > max(1.0, QUEUE_GROWTH_SHARE * second_half)
+    return grew and float(scheduled_s.max()) - last_s > BACKLOG_SHARE * (last_s - first_s)
 
 
 def _tpot_mean_ms(run: Run) -> float:

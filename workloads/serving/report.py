@@ -12,8 +12,8 @@ class ServingReport:
     Attributes:
         load_share: offered token rate / sustainable token rate of one engine; above 1 the queue grows without end.
             The sustainable rate is stated in `workloads.serving.simulate`.
-        overloaded: load_share >= 1, or requests still waited when the last one had arrived and the queue had
-            grown over the second half of the trace.
+        overloaded: load_share >= 1, or the queue had grown over the second half of the trace and took more than a
+            twentieth of the arrivals' span to work off after the last of them.
         queue_wait_p50_s, queue_wait_p99_s: arrival to first scheduled.
         ttft_p50_s, ttft_p99_s: arrival to first token.
         tpot_mean_ms: mean over requests with at least two tokens of (last - first token) / (output - 1).

@@ -135,6 +135,14 @@ def test_a_queue_that_grows_is_overload_whatever_the_mean_says() -> None:
     assert report.overloaded
 
 
+def test_a_short_burst_that_comes_last_is_no_overload() -> None:
+    arrival_s = np.concatenate([np.linspace(0, 999, 500), np.full(100, 1000.0)])
+    trace = RequestTrace(arrival_s, np.full(600, 500), np.full(600, 200))
+    report = simulate(trace, "decode", replace(LIMITS, max_running_requests=16), step_time()).report
+    assert report.load_share < 0.5
+    assert not report.overloaded
+
+
 def test_slower_steps_make_bigger_batches() -> None:
     fast = simulate(traffic(), "decode", LIMITS, step_time()).report
     slow = simulate(traffic(), "decode", LIMITS, replace(step_time(), decode_ms=2 * staircase())).report

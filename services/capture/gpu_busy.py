@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from services.capture.timing import synchronize
 
 _RUNS = 2
-_MOST_SIZES = 10
+_MOST_SIZES = 6
 
 
 def busy_ms(run: Callable[[], None], device: torch.device) -> float | None:
@@ -36,7 +36,7 @@ def busy_ms(run: Callable[[], None], device: torch.device) -> float | None:
 
 
 def spread_out(sizes: Sequence[int]) -> list[int]:
-    """At most ten of these sizes, evenly spaced by ratio: the share that the GPU works changes slowly with size."""
+    """At most six of these sizes, evenly spaced by ratio: the share that the GPU works changes slowly with size."""
     if len(sizes) <= _MOST_SIZES:
         return list(sizes)
     wanted = np.geomspace(sizes[0], sizes[-1], _MOST_SIZES)

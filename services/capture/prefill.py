@@ -13,8 +13,10 @@ from services.capture.attention.kv_cache import CacheLayout, KvCache
 from services.capture.attention.prefill import PrefillAttention
 from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.readings import PrefillReading, SizeFailure, Timing
-from services.capture.timing import make_clock, rounds, synchronize
+from services.capture.timing import make_clock, summary, synchronize
 from workloads.models.decoder import Decoder
+
+LONG_PREFILL_MS = 200.0  # a prefill that long is read once: it varies by less than a hundredth, and costs a whole start
 
 
 class PrefillBench:
@@ -24,8 +26,8 @@ class PrefillBench:
         backend: decode backend of the session; prefill uses the flash operator unless decode is dense.
     """
 
-    def __init__(self, decoder: Decoder, backend: type[DecodeAttention], *, longest: int, iterations: int) -> None:
-        self.decoder, self.iterations = decoder, iterations
+    def __init__(self, decoder: Decoder, backend: type[DecodeAttention], *, longest: int) -> None:
+        self.decoder = decoder
         self.flash = backend is not DenseAttention
         self.cache = KvCache(decoder.config, CacheLayout(1, longest, decoder.dtype, decoder.device))
         self.cache.randomise(0)
@@ -58,19 +60,19 @@ class PrefillBench:
         return readings, failures
 
     def _time_one(self, tokens: Tensor, prefix_tokens: int, repeats: int) -> Generator[int, None, Timing]:
-        def measure(_: int) -> list[tuple[float, float]]:
-            samples = []
-            for _ in range(self.iterations):
-                synchronize(self.decoder.device)
-                for mark in (0, 1):
-                    self.clock.mark(mark)
-                self.prefill(tokens, prefix_tokens)
-                for mark in (2, 3):
-                    self.clock.mark(mark)
-                samples.append(self.clock.read())
-            return samples
-
         yield len(tokens)
-        self.prefill(tokens, prefix_tokens)  # the first run of a shape loads kernels
-        timings = yield from rounds((len(tokens),), measure, repeats=repeats, seed=0)
-        return timings[len(tokens)]
+        warm_ms = self._once(tokens, prefix_tokens)  # the first run of a shape loads kernels
+        read_ms: list[float] = []
+        for _ in range(repeats if warm_ms < LONG_PREFILL_MS else 1):
+            yield len(tokens)
+            read_ms.append(self._once(tokens, prefix_tokens))
+        return summary([(ms, ms) for ms in read_ms])
+
+    def _once(self, tokens: Tensor, prefix_tokens: int) -> float:
+        synchronize(self.decoder.device)
+        for mark in (0, 1):
+            self.clock.mark(mark)
+        self.prefill(tokens, prefix_tokens)
+        for mark in (2, 3):
+            self.clock.mark(mark)
+        return self.clock.read()[0]

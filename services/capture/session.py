@@ -45,11 +45,11 @@ from services.capture.readings import (
 from services.capture.replay_job import ReplayStep
 from services.capture.spec import MeasureSpec
 from services.capture.step import Step
-from services.capture.step_model import fit, plan_points
+from services.capture.step_model import ContextReading, fit, plan_points
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.eager import EagerStrategy
-from services.capture.timing import Measure, make_clock, synchronize
+from services.capture.timing import Measure, make_clock, reading, synchronize
 from services.capture.timing import rounds as random_rounds
 from workloads.errors import MeasurementFailed, Unavailable
 from workloads.models.weights import build_decoder
@@ -59,7 +59,7 @@ Steps = Generator[Progress, None, None]
 QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
 PREFILL_REPEATS = 3
 PROBE_REPEATS = 3
-BASE_CAPACITY = 16  # tokens per row while g is measured: rows have length one, checks use all of it
+BASE_CAPACITY = PAGE_TOKENS  # tokens per row while g is measured: rows have length one, checks use all of it
 
 
 def resolve_device(name: str) -> torch.device:
@@ -142,7 +142,9 @@ class CaptureSession:
         """What the sizes of the job are measured on: the shortest contexts there are."""
         if self.spec.family == "prefill":
             return PrefillStep(self.decoder, self.backend, rows=self.spec.largest, seed=self.spec.seed)
-        return self.decode_step(self.spec.largest, rounded(max(BASE_CAPACITY, self.spec.tokens_per_request)))
+        rows, capacity = self.spec.largest, rounded(max(BASE_CAPACITY, self.spec.tokens_per_request))
+        # Rows of one page lie the same in a pool, and laying pages out is work that paged engines do in every step.
+        return self.decode_step(rows, capacity, tokens=rows * capacity if capacity == PAGE_TOKENS else None)
 
     def decode_step(self, rows: int, capacity: int, tokens: int | None = None) -> DecodeStep:
         """A step on this session's decoder; see `DecodeStep`."""
@@ -295,9 +297,9 @@ class CaptureSession:
 
     @torch.inference_mode()
     def iterate(self, step: Step, strategy: Strategy, batch: Any, size: int) -> list[tuple[float, float]]:
-        """One untimed and `iterations` timed steps of a batch in a bucket, the device idle before each."""
-        samples = []
-        for _ in range(1 + self.spec.iterations):
+        """(step_ms, run_ms) of the timed steps of one reading, the device idle before each; see `timing.reading`."""
+
+        def one() -> tuple[float, float]:
             synchronize(self.device)
             self.clock.mark(0)
             step.load(batch, size)
@@ -306,8 +308,9 @@ class CaptureSession:
             self.clock.mark(2)
             step.finish(len(batch))
             self.clock.mark(3)
-            samples.append(self.clock.read())
-        return samples[1:]
+            return self.clock.read()
+
+        return reading(one, self.spec.iterations)
 
     def _step_model(self, timings: dict[int, Timing]) -> Generator[Progress, None, StepModel | None]:
         """Steps with real context in a few buckets, each over a KV cache of its own."""
@@ -319,7 +322,7 @@ class CaptureSession:
         budget_bytes = min(spec.max_kv_gib * 2**30, 0.6 * self.meter.free_mib() * 2**20)
         ladder = [size for size in spec.sizes if size in timings]
         points = plan_points(ladder, spec.contexts, bytes_per_token=token_bytes, budget_bytes=budget_bytes)
-        measured: list[tuple[int, int, int, float]] = []
+        measured: list[ContextReading] = []
         for done, (context, bucket) in enumerate(points):
             yield self._progress("step_model", done, len(points), bucket)
             try:
@@ -329,27 +332,28 @@ class CaptureSession:
             self._free()
         if not measured:
             return None
-        return fit({size: timing.step_ms for size, timing in timings.items()}, measured)
+        return fit(measured)
 
-    def _context_point(self, context: int, bucket: int) -> list[tuple[int, int, int, float]]:
-        """(bucket, rows, mean context, step ms) for every fill of one bucket, rows of different lengths."""
+    def _context_point(self, context: int, bucket: int) -> list[ContextReading]:
+        """Every fill of one bucket with rows of different lengths, beside the bucket alone."""
         rows = dict.fromkeys(max(1, round(fill * bucket)) for fill in self.spec.fills)
         lengths = {n: torch.from_numpy(ReplayStep(n, n * context).lengths()) for n in rows}
         longest = max(int(of.max()) for of in lengths.values())
         step = self.decode_step(bucket, rounded(longest), tokens=bucket * (context + 2 * PAGE_TOKENS))
         strategy = make_strategy(self.spec.strategy, step, self.device, warmup=self.spec.warmup)
+        alone = 0  # key of the full bucket of length-one rows, among numbers of real rows
         try:
             strategy.prepare(bucket)
-            batches = {n: step.batch_of(of, seed=n) for n, of in lengths.items()}
+            batches = {n: step.batch_of(of, seed=n) for n, of in lengths.items()} | {alone: step.full(bucket)}
 
             def measure(n: int) -> list[tuple[float, float]]:
                 return self.iterate(step, strategy, batches[n], bucket)
 
-            timed = self.rounds("step_model", tuple(rows), measure, self.spec.repeats)
-            timings = _drain(timed)
+            timings = _drain(self.rounds("step_model", tuple(batches), measure, self.spec.repeats))
         finally:
             strategy.close()
-        return [(bucket, n, context, timing.step_ms) for n, timing in timings.items()]
+        alone_ms = timings[alone].step_ms
+        return [ContextReading(bucket, n, context, timings[n].step_ms, alone_ms) for n in rows]
 
     def _prefill(self) -> Generator[Progress, None, tuple[PrefillReading, ...]]:
         spec = self.spec
@@ -357,7 +361,7 @@ class CaptureSession:
             return ()
         self._free()
         longest = max(spec.prefill_tokens) + max(spec.prefixes)
-        bench = PrefillBench(self.decoder, self.backend, longest=longest, iterations=1)
+        bench = PrefillBench(self.decoder, self.backend, longest=longest)
         readings: list[PrefillReading] = []
         total = len(spec.prefixes) * len(spec.prefill_tokens) * (1 + PREFILL_REPEATS)
         done = 0

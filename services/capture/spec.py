@@ -20,6 +20,10 @@ CPU_SIZES = (1, 2, 4, 8, 16, 24, 32)
 CPU_PREFILL_SIZES = (8, 16, 32, 64)
 PREFILL_SIZES = (4, 8, 16, 32, 64, *range(128, 1025, 128), *range(1280, 2049, 256), *range(2560, 8193, 512))
 
+DECODE_CONTEXTS = (768, 1536, 3072)
+"""Tokens per row where the price of context is read: around those of chat and code traffic (300 to 4,000, half of the
+steps near 1,600), by factors of two, and short enough that the middle of three buckets is no small one."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureSpec:
@@ -34,7 +38,8 @@ class MeasureSpec:
         contexts: tokens per row at which the attention and row terms are fitted; empty fits nothing.
         fills: shares of a bucket that are real rows while these terms are fitted.
         starts: fresh processes.
-        repeats, iterations: rounds over all sizes in random order, and timed steps of a size in one round.
+        repeats, iterations: rounds over all sizes in random order, and most timed steps of a size in one round; long
+            steps take fewer (`timing.reading`).
         warmup: forwards before a capture (SGLang two, vLLM one).
         lm_head_in_graph: whether the output head is captured (SGLang) or run after the replay (vLLM).
         measure_fallback: also time eager at every size.
@@ -182,7 +187,8 @@ def default_spec(
         fallback_sizes=() if sizes else default_fallback_sizes(),
         prefill_tokens=(128, 256, 512, 1024, 2048, 4096, 8192, 16384),
         prefixes=(0, 2048),
-        contexts=(512, 1024, 2048, 4096),
+        contexts=DECODE_CONTEXTS,
+        repeats=5,
         iterations=2,
         device="cuda",
     )

@@ -16,6 +16,11 @@ Measure = Callable[[int], list[tuple[float, float]]]
 """key -> (step_ms, run_ms) of every timed iteration."""
 
 
+READING_MS = 20.0
+"""A reading that has lasted so long is long enough: the events' resolution is a ten-thousandth of it, and what one
+step differs from the next is averaged by rounds, not by more of the same in a row."""
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device is idle."""
     if device.type == "cuda":
@@ -65,6 +70,19 @@ class HostClock(StepClock):
 
 def make_clock(device: torch.device) -> StepClock:
     return CudaClock() if device.type == "cuda" else HostClock()
+
+
+def reading(step: Callable[[], tuple[float, float]], iterations: int) -> list[tuple[float, float]]:
+    """Run one untimed and `iterations` timed steps, or fewer once they have lasted `READING_MS` together: a step that
+    long has no use for one that warms caches up, and is itself what is read.
+
+    Args:
+        step: runs one and returns (step_ms, run_ms).
+    """
+    samples: list[tuple[float, float]] = []
+    while len(samples) <= iterations and sum(step_ms for step_ms, _ in samples) < READING_MS:
+        samples.append(step())
+    return samples[1:] or samples
 
 
 def rounds(

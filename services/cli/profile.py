@@ -98,7 +98,7 @@ def measure(
         float | None, typer.Option("--gpu-memory-gib", metavar="N", min=0, help="Only GPUs with so much memory.")
     ] = None,
     starts: Annotated[int, typer.Option("--starts", metavar="N", help="Fresh worker processes to repeat in.")] = 2,
-    repeats: Annotated[int, typer.Option("--repeats", metavar="N", help="Readings a size and start.")] = 7,
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", help="Readings a size and start.")] = 5,
     name: Annotated[str | None, typer.Option("--name", help="Name of the profile.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the profile here; no database is touched.")
@@ -135,7 +135,7 @@ def measure_here(
     chosen: SizeChoice | None = None,
     where: GpuChoice | None = None,
     starts: int = 2,
-    repeats: int = 7,
+    repeats: int = 5,
     name: str | None = None,
 ) -> CostProfile:
     """Measure with a progress bar.

@@ -62,7 +62,8 @@ class KvCache:
             self.values[layer].normal_(generator=generator)
 
     def of_rows(self, layer: int, rows: int) -> tuple[Tensor, Tensor]:
-        """(keys, values) of the first rows: [rows, capacity, kv_heads, D] each, views; not of a packed cache."""
+        """(keys, values) of the first rows: [rows, capacity, kv_heads, D] each, views; of a packed cache only where
+        a row is one page."""
         tokens = rows * self.capacity
         keys, values = self.keys[layer, :tokens], self.values[layer, :tokens]
         return keys.unflatten(0, (rows, self.capacity)), values.unflatten(0, (rows, self.capacity))

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.capture.step_model import fit, plan_points
+from services.capture.spec import DECODE_CONTEXTS
+from services.capture.step_model import ContextReading, fit, plan_points
+from tuner.probe_plan import first_probes
 
 BUCKETS = {8: 6.5, 64: 7.5, 232: 11.0}
 POINTS = [(bucket, rows, context) for bucket in BUCKETS for rows in (bucket, bucket // 2) for context in (512, 2048)]
 
 
+def _reading(bucket: int, rows: int, context: int, extra_ms: float) -> ContextReading:
+    return ContextReading(bucket, rows, context, BUCKETS[bucket] + extra_ms, BUCKETS[bucket])
+
+
 @given(st.floats(0, 2), st.floats(0, 50), st.floats(0, 0.02))
 def test_exact_steps_give_their_terms_back(constant: float, a: float, h: float) -> None:
-    measured = [(b, n, c, BUCKETS[b] + constant + a * n * c * 1e-6 + h * n) for b, n, c in POINTS]
-    model = fit(BUCKETS, measured)
+    model = fit([_reading(*at, constant + a * at[1] * at[2] * 1e-6 + h * at[1]) for at in POINTS])
     assert model.attention_ms_per_mtoken == pytest.approx(a, abs=1e-6)
     assert model.row_ms == pytest.approx(h, abs=1e-6)
     assert model.constant_ms == pytest.approx(constant, abs=1e-5)
@@ -25,12 +33,12 @@ def test_exact_steps_give_their_terms_back(constant: float, a: float, h: float) 
 
 @given(st.lists(st.floats(-3, 3), min_size=len(POINTS), max_size=len(POINTS)))
 def test_no_noise_makes_a_term_negative_and_no_other_pair_is_better(noise: list[float]) -> None:
-    measured = [(b, n, c, BUCKETS[b] + e) for (b, n, c), e in zip(POINTS, noise, strict=True)]
-    model = fit(BUCKETS, measured)
+    measured = [_reading(*at, extra) for at, extra in zip(POINTS, noise, strict=True)]
+    model = fit(measured)
     assert model.attention_ms_per_mtoken >= 0 and model.row_ms >= 0 and model.constant_ms >= 0
     mtokens = np.array([n * c * 1e-6 for _, n, c in POINTS])
     rows = np.array([float(n) for _, n, _ in POINTS])
-    step_ms = np.array([ms for *_, ms in measured])
+    step_ms = np.array([one.step_ms for one in measured])
 
     def loss(constant: float, a: float, h: float) -> float:
         return float(np.square((np.array(noise) - constant - a * mtokens - h * rows) / step_ms).sum())
@@ -43,7 +51,55 @@ def test_no_noise_makes_a_term_negative_and_no_other_pair_is_better(noise: list[
                 assert best <= loss(constant, a, h) + 1e-9
 
 
+def test_a_drift_between_phases_of_a_start_is_no_price() -> None:
+    """Every step 2 % slower than when the curve was read: the bucket alone, read in the same rounds, is slower too."""
+
+    def drifted(bucket: int, rows: int, context: int) -> ContextReading:
+        alone_ms, extra_ms = BUCKETS[bucket], 27e-6 * rows * context
+        return ContextReading(bucket, rows, context, 1.02 * (alone_ms + extra_ms), 1.02 * alone_ms)
+
+    model = fit([drifted(*at) for at in POINTS])
+    assert model.constant_ms == pytest.approx(0, abs=1e-6)
+    assert model.attention_ms_per_mtoken == pytest.approx(1.02 * 27)
+
+
+@pytest.mark.parametrize(("constant", "a", "longest"), [(0.45, 27.0, 0.0), (0.48, 26.6, 0.26), (0.43, 23.5, 0.53)])
+def test_default_points_predict_recorded_steps_that_wait_for_their_longest_row(
+    constant: float, a: float, longest: float, repository: Path
+) -> None:
+    """Steps of a paged kernel that streams a row a head once there is a row for every place on the GPU: ms for a
+    million tokens, and for a thousand tokens of context. The terms know nothing of the latter."""
+
+    def extra_ms(bucket: int, rows: float, tokens: float) -> float:
+        split = min(1.0, bucket / 33)
+        return constant + a * tokens * 1e-6 + longest * split * tokens / rows * 1e-3
+
+    def g(bucket: int) -> float:
+        return 5.9 + 0.0235 * bucket
+
+    sizes = first_probes(512)
+    points = plan_points(sizes, DECODE_CONTEXTS, bytes_per_token=131072, budget_bytes=60 * 2**30)
+    readings = [
+        ContextReading(bucket, rows, context, g(bucket) + extra_ms(bucket, rows, rows * context), g(bucket))
+        for context, bucket in points
+        for rows in (bucket, bucket // 2)
+    ]
+    model = fit(readings)
+    assert model.trusted
+    windows = json.loads((repository / "benchmarks" / "decode_windows.json").read_text())["windows"]
+    errors = []
+    for steps in windows.values():
+        true_ms, predicted_ms = 0.0, 0.0
+        for rows, tokens, weight in steps:
+            bucket = min(size for size in sizes if size >= rows)
+            modelled = model.constant_ms + model.attention_ms_per_mtoken * 1e-6 * tokens + model.row_ms * rows
+            true_ms += weight * (g(bucket) + extra_ms(bucket, rows, tokens))
+            predicted_ms += weight * (g(bucket) + modelled)
+        errors.append(abs(predicted_ms / true_ms - 1))
+    assert np.median(errors) < 0.02 and max(errors) < 0.05
+
+
 def test_context_points_fit_their_memory() -> None:
     points = plan_points((1, 8, 64, 512), (512, 8192, 10**9), bytes_per_token=131072, budget_bytes=60 * 2**30)
-    assert points == [(512, 512), (512, 64), (8192, 8), (8192, 1)]
+    assert points == [(512, 512), (512, 64), (512, 8), (8192, 8), (8192, 1)]
     assert plan_points((8,), (512,), bytes_per_token=131072, budget_bytes=1) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.capture.probes.base import Batch, RunningEngine
@@ -12,7 +12,7 @@ from services.capture.probes.census import census_of
 from services.capture.probes.records import PrefillTiming, ReplayedStep
 from services.capture.probes.serving import Schedule, summarise
 from services.capture.probes.step_terms import StepTerms
-from services.capture.probes.step_time import StepCase, StepProtocol, StepTiming, time_steps
+from services.capture.probes.step_time import BLOCK_TOKENS, StepCase, StepProtocol, StepTiming, time_steps
 from tuner.probe_plan import ProbePlan, first_probes
 from tuner.probing import advise
 
@@ -22,23 +22,40 @@ OnStep = Callable[[str], None]
 _PREFILL_READINGS = 3
 _PREFILL_SEED = 900_000_000
 _WARM_UP = Batch(rows=4, prompt_tokens=64, output_tokens=16, seed=800_000_000)
-_KV_SHARE = 0.8  # of the KV cache that a timed batch may fill; beyond it engines preempt
 _LOG_SETTLES_S = 1.5  # engines log a table of graphs once a second here
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What fits into the engine: tokens of one request, and of all that run."""
+    """What fits into the engine: tokens of one request, and of all that run.
+
+    A batch that does not fit is preempted, and one that just fits loses its prompts between two runs: what it
+    generates enters the prefix cache too. vLLM (0.23.0 `v1/core/block_pool.py`) takes new blocks from the front of a
+    queue of free ones, to whose end it puts the blocks of every request that ends, generated ones before prompts. So
+    when a run begins, prompts are preceded by what the run before did not need: the cache without the prompts and
+    without what that run generated. A run that generates no more than that evicts no prompt. A case needs its prompts
+    once and its outputs twice, whatever share of the cache that is.
+    """
 
     longest_tokens: int
     kv_tokens: int | None
+    protocol: StepProtocol = field(default_factory=StepProtocol)
 
     def context(self, rows: int, wanted: int) -> int:
-        """The wanted context, or as much of it as fits for that many rows."""
-        most = self.longest_tokens - 1
-        if self.kv_tokens is not None:
-            most = min(most, int(self.kv_tokens * _KV_SHARE) // rows)
-        return max(1, min(wanted, most))
+        """The wanted context, or as much of it as fits for that many rows, in whole blocks then; never less than the
+        context of prompts of one token."""
+        if self._fits(rows, wanted):
+            return max(self.protocol.least_context(rows), wanted)
+        least = self.protocol.least_context(rows)
+        fitting = (n for n in range(wanted - wanted % BLOCK_TOKENS, least, -BLOCK_TOKENS) if self._fits(rows, n))
+        return next(fitting, least)
+
+    def _fits(self, rows: int, context_tokens: int) -> bool:
+        case = StepCase(rows, context_tokens)
+        whole = self.protocol.prompt_tokens(case) + self.protocol.short_of(case) + self.protocol.steps
+        return whole <= self.longest_tokens and (
+            self.kv_tokens is None or self.protocol.kv_tokens(case) <= self.kv_tokens
+        )
 
 
 def price_steps(

@@ -1,7 +1,8 @@
 """The verdict of runs inside the engine: the only evidence that may end in `adopt`.
 
 Every start of the engine is one independent value; a difference between two lists is judged on its 95 % interval over
-starts. The thresholds are fixed, and written down, before the first start.
+starts. The thresholds are fixed, and written down, before the first start. A deployment has one list for all of its
+workloads, so a list that is worse for one of them is not adopted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from dataclasses import dataclass, field
 
 from tuner.intervals import Interval, relative_change
 from tuner.recommendation import Verdict
+
+Figures = Mapping[str, Sequence[float]]
+"""Figure -> one value a start; a figure that was not measured is absent."""
+
+Changes = Mapping[str, Interval]
+"""Figure -> the tuned list's mean against the default's, as a share with its interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,7 @@ class EngineThresholds:
         kv_share: the KV cache may shrink by this share.
         fallback_share: more steps without a graph than the default plus this is worse.
         least_starts: of the default and of the tuned list; fewer decide nothing.
+        prediction_share: a profile's mean step may be off by this, or by the start-to-start band where that is wider.
     """
 
     margin_share: float = 0.01
@@ -32,31 +40,33 @@ class EngineThresholds:
     kv_share: float = 0.005
     fallback_share: float = 1e-4
     least_starts: int = 3
+    prediction_share: float = 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class ListRuns:
-    """What the starts of one list measured: figure -> one value a start; a figure that was not measured is absent.
+    """What the starts of one list measured.
 
-    Figures: `mean_step_ms`, `tpot_ms`, `ttft_ms`, `throughput_tokens_per_s`, `capture_s`, `graph_memory_mib`,
-    `startup_s`, `kv_tokens`, `fallback_rate`, `failed_rate`.
+    Attributes:
+        figures: of the starts: `capture_s`, `graph_memory_mib`, `startup_s`, `kv_tokens`.
+        workloads: name -> its `mean_step_ms`, `tpot_ms`, `ttft_ms`, `throughput_tokens_per_s`, `fallback_rate`,
+            `failed_rate`; both lists have the same names.
     """
 
     sizes: int
     starts: int
-    figures: Mapping[str, Sequence[float]] = field(default_factory=dict)
-
-    def of(self, name: str) -> Sequence[float]:
-        return self.figures.get(name, ())
+    figures: Figures = field(default_factory=dict)
+    workloads: Mapping[str, Figures] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineDecision:
-    """`changes`: figure -> the tuned list's mean against the default's, as a share with its interval."""
+    """`changes` of the starts, `workload_changes` by workload."""
 
     verdict: Verdict
     reasons: tuple[str, ...]
-    changes: Mapping[str, Interval]
+    changes: Changes
+    workload_changes: Mapping[str, Changes]
 
 
 _TIMES = {
@@ -65,37 +75,57 @@ _TIMES = {
     "ttft_ms": "the time to first token",
 }
 _SAVINGS = {"capture_s": "capture time", "graph_memory_mib": "graph memory"}
+_OF_STARTS = (*_SAVINGS, "startup_s", "kv_tokens")
+_OF_WORKLOADS = (*_TIMES, "throughput_tokens_per_s")
 
 
 def decide_in_engine(
     tuned: ListRuns, default: ListRuns, thresholds: EngineThresholds, refused: str | None = None
 ) -> EngineDecision:
-    """The verdict and its reasons, the most important first.
+    """The verdict and its reasons, the most important first; with several workloads they name the one they are about.
 
     Args:
         refused: why the engine did not start with the tuned list, where it never did.
     """
-    names = ("mean_step_ms", "tpot_ms", "ttft_ms", "throughput_tokens_per_s", *_SAVINGS, "startup_s", "kv_tokens")
-    changes = {name: found for name in names if (found := relative_change(tuned.of(name), default.of(name)))}
+    changes = _changes(tuned.figures, default.figures, _OF_STARTS)
+    by_workload = {
+        name: _changes(tuned.workloads[name], figures, _OF_WORKLOADS) for name, figures in default.workloads.items()
+    }
+
+    def decided(verdict: Verdict, *reasons: str) -> EngineDecision:
+        return EngineDecision(verdict, reasons, changes, by_workload)
+
     if refused is not None:
-        return EngineDecision("keep_default", (f"The engine does not start with this list: {refused}",), changes)
+        return decided("keep_default", f"The engine does not start with this list: {refused}")
     few = min(tuned.starts, default.starts)
     if few < thresholds.least_starts:
-        reason = f"{few} starts of one list; at least {thresholds.least_starts} of each are needed to judge."
-        return EngineDecision("inconclusive", (reason,), changes)
-    worse, open_, better = _times(changes, thresholds)
-    worse += _losses(tuned, default, changes, thresholds)
+        return decided(
+            "inconclusive", f"{few} starts of one list; at least {thresholds.least_starts} of each are needed to judge."
+        )
+    worse, open_, better = _shrinks(changes, thresholds), list[str](), list[str]()
+    for name, of in by_workload.items():
+        about = f"{name}: " if len(by_workload) > 1 else ""
+        found = _times(of, thresholds)
+        worse += [about + told for told in (*found[0], *_losses(tuned.workloads[name], default.workloads[name]))]
+        worse += [about + told for told in _uncovered(tuned.workloads[name], default.workloads[name], thresholds)]
+        open_ += [about + told for told in found[1]]
+        better += [about + told for told in found[2]]
     better += list(_savings(tuned, default, thresholds))
     if worse:
-        return EngineDecision("keep_default", (*worse, *better), changes)
+        return decided("keep_default", *worse, *better)
     if open_:
-        return EngineDecision("inconclusive", (*open_, *better), changes)
+        return decided("inconclusive", *open_, *better)
     if not better:
-        return EngineDecision("keep_default", ("No gain: every difference lies within its interval.",), changes)
-    return EngineDecision("adopt", tuple(better), changes)
+        return decided("keep_default", "No gain: every difference lies within its interval.")
+    return decided("adopt", *better)
 
 
-def _times(changes: Mapping[str, Interval], thresholds: EngineThresholds) -> tuple[list[str], list[str], list[str]]:
+def _changes(tuned: Figures, default: Figures, names: Sequence[str]) -> dict[str, Interval]:
+    found = ((name, relative_change(tuned.get(name, ()), default.get(name, ()))) for name in names)
+    return {name: change for name, change in found if change is not None}
+
+
+def _times(changes: Changes, thresholds: EngineThresholds) -> tuple[list[str], list[str], list[str]]:
     """Sentences on what is worse, on what could be, and on what is better."""
     worse, open_, better = [], [], []
     for name, what in (*_TIMES.items(), ("throughput_tokens_per_s", "the throughput")):
@@ -118,27 +148,30 @@ def _times(changes: Mapping[str, Interval], thresholds: EngineThresholds) -> tup
     return worse, open_, better
 
 
-def _losses(
-    tuned: ListRuns, default: ListRuns, changes: Mapping[str, Interval], thresholds: EngineThresholds
-) -> list[str]:
-    losses = []
+def _shrinks(changes: Changes, thresholds: EngineThresholds) -> list[str]:
     kv = changes.get("kv_tokens")
-    if kv is not None and kv.mean < -thresholds.kv_share:
-        losses.append(f"The KV cache shrinks by {-kv.mean:.1%}.")
-    failed, before = (_mean(runs.of("failed_rate")) or 0.0 for runs in (tuned, default))
+    if kv is None or kv.mean >= -thresholds.kv_share:
+        return []
+    return [f"The KV cache shrinks by {-kv.mean:.1%}."]
+
+
+def _losses(tuned: Figures, default: Figures) -> Iterator[str]:
+    failed, before = (_mean(of.get("failed_rate", ())) or 0.0 for of in (tuned, default))
     if failed > before:
-        losses.append(f"{failed:.2%} of the requests failed, {before:.2%} with the default.")
-    own, other = (_mean(runs.of("fallback_rate")) for runs in (tuned, default))
+        yield f"{failed:.2%} of the requests failed, {before:.2%} with the default."
+
+
+def _uncovered(tuned: Figures, default: Figures, thresholds: EngineThresholds) -> Iterator[str]:
+    own, other = (_mean(of.get("fallback_rate", ())) for of in (tuned, default))
     if own is not None and other is not None and own > other + thresholds.fallback_share:
-        losses.append(f"{own:.2%} of steps run without a graph, {other:.2%} with the default.")
-    return losses
+        yield f"{own:.2%} of steps run without a graph, {other:.2%} with the default."
 
 
 def _savings(tuned: ListRuns, default: ListRuns, thresholds: EngineThresholds) -> Iterator[str]:
     if tuned.sizes <= default.sizes * (1 - thresholds.saving_share):
         yield f"{tuned.sizes} captured sizes instead of {default.sizes} ({1 - tuned.sizes / default.sizes:.0%} less)."
     for name, what in _SAVINGS.items():
-        new, old = _mean(tuned.of(name)), _mean(default.of(name))
+        new, old = (_mean(of.figures.get(name, ())) for of in (tuned, default))
         if new is not None and old is not None and old > 0 and new <= old * (1 - thresholds.saving_share):
             yield f"{1 - new / old:.0%} less {what}: {new:.4g} instead of {old:.4g}."
 

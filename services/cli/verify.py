@@ -19,14 +19,14 @@ from services.capture.spec import Device
 from services.capture.verification import compare
 from services.cli.context import output
 from services.cli.export import RecommendationId
-from services.cli.in_engine import InEngine
-from services.cli.options import Json, ProfileName, Sizes, choose_engine_or_none, given_lists
+from services.cli.in_engine import InEngine, parse_also
+from services.cli.options import Json, MaxLength, ProfileName, Regret, Sizes, choose_engine_or_none, given_lists
 from services.cli.output import number, percent, progress, table
 from services.cli.score import scorecard_of
 from services.cli.workload import Asked, Workload, open_profile, without_source, workload_command
 from services.contract.recommendation import RecommendationModel
 from services.contract.verification import ListFigures, SizeFailureModel, VerificationModel
-from tuner.budget import Budget
+from tuner.budget import DEFAULT_REGRET, Budget
 from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable
 from tuner.engines.base import Lists
@@ -35,7 +35,7 @@ from workloads.errors import BadUsage
 from workloads.models.config import builtin_names
 
 MOST_REPLAYED = 20
-"""Distinct steps replayed in an engine, where one reading takes seconds."""
+"""Distinct steps replayed in an engine, where one reading takes seconds; several workloads share them."""
 
 Model = Annotated[
     str | None,
@@ -72,6 +72,23 @@ WayOption = Annotated[Way, typer.Option("--way", help="In the engine: how it is 
 PythonOption = Annotated[
     str, typer.Option("--python", metavar="CMD", help="In the engine: the Python that has the engine installed.")
 ]
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also",
+        metavar="SOURCE[@LOAD]",
+        help="In the engine: another workload that the same list is to serve, at a load of its own; may be repeated.",
+    ),
+]
+LimitS = Annotated[
+    float | None,
+    typer.Option(
+        "--limit-s",
+        metavar="S",
+        min=1,
+        help="In the engine: no start begins that would be over later; the same command goes on another time.",
+    ),
+]
 Ready = Annotated[float, typer.Option("--ready-s", metavar="S", min=1, help="In the engine: longest start.")]
 
 
@@ -95,6 +112,10 @@ def verify(
     way: WayOption = "server",
     python: PythonOption = "python",
     ready_s: Ready = 900.0,
+    also: Also = None,
+    limit_s: LimitS = None,
+    max_length: MaxLength = None,
+    regret: Regret = DEFAULT_REGRET,
     as_json: Json = False,
 ) -> None:
     """Capture a list on this machine in the engine's order, replay recorded steps through it, and say how far the
@@ -104,10 +125,15 @@ def verify(
     if in_engine:
         if profile is not None:
             raise BadUsage("is not needed with --in-engine: the engine itself is profiled", field="--profile")
-        settings = (records, way, python, starts, profile_starts, serve_s, min(steps, MOST_REPLAYED), repeats, ready_s)
-        asked, wanted = _in_engine(asked, recommendation, sizes, InEngine(model, *settings))
+        others = tuple(parse_also(text, asked.serving.load) for text in also or ())
+        replayed = min(steps, max(1, MOST_REPLAYED // (1 + len(others))))
+        settings = (records, way, python, starts, profile_starts, serve_s, replayed, repeats, ready_s, limit_s, others)
+        budget = Budget(regret, max_length)
+        asked, wanted = _in_engine(asked, recommendation, sizes, InEngine(model, *settings, budget))
         _emit_in_engine(asked, wanted, as_json)
         return
+    if also:
+        raise BadUsage("is for --in-engine, where one list serves several workloads", field="--also")
     if profile is None:
         raise BadUsage("needs the cost profile that predicted: --profile NAME or FILE", field="--profile")
     if (recommendation is None) == (sizes is None):
@@ -152,7 +178,7 @@ def _emit_in_engine(asked: Asked, wanted: InEngine, as_json: bool) -> None:
     from services.cli.verify_engine import verify_in_engine
     from services.cli.verify_engine_text import draw
 
-    found = verify_in_engine(asked, wanted, Budget())
+    found = verify_in_engine(asked, wanted)
     output(as_json).emit(found.model_dump(mode="json"), lambda console: draw(console, found))
 
 

@@ -3,105 +3,141 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from db.store import Store
 from services.capture.probes.base import Launch
 from services.capture.probes.choose import choose_probe
-from services.capture.probes.evidence import Evidence, weigh
-from services.capture.probes.experiment import TUNED, Experiment, typical_context
+from services.capture.probes.compile_cache import cache_in
+from services.capture.probes.experiment import TUNED, Experiment
 from services.capture.probes.model_folder import ProbedModel, probed_model
-from services.capture.probes.records import ExperimentPlan, Folder, plain_lists
+from services.capture.probes.records import ExperimentPlan, Folder, PlannedWorkload, StartRecord, plain_lists
 from services.capture.probes.starting import Starter
 from services.capture.probes.step_time import StepProtocol
+from services.capture.probes.time_limit import TimeLimit
+from services.capture.probes.workload import EngineWorkload, typical_context
 from services.cli.in_engine import InEngine
 from services.cli.options import EngineChoice
-from services.cli.output import progress
+from services.cli.output import progress, stderr_console
 from services.cli.verify_engine_text import report_text
 from services.cli.workload import Asked, Workload
 from services.contract.engine_evidence import EngineEvidenceModel
-from services.contract.plain import plain
 from services.contract.recommendation import VERDICTS, RecommendationModel
-from tuner.budget import Budget
+from services.engine_view import read_evidence
 from tuner.cost_profile import CostProfile
 from tuner.engine_verdict import EngineThresholds
 from tuner.recommendation import Recommendation
 from workloads.errors import BadUsage, Conflict
-from workloads.traces.records import Traffic
 
 FIT_SHARE = 0.7
-NO_ORDER = "this traffic has no order in time: lists were compared on the traffic that they were chosen on"
 RECOMMENDATION_FILE = "recommendation.json"
 REPORT_FILE = "report.md"
 _OWN_LENGTH = ("max_model_len", "context_length")
 
 
-def verify_in_engine(asked: Asked, wanted: InEngine, budget: Budget) -> EngineEvidenceModel:
-    """Whatever is still to be measured, and then the answer from all records.
+def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
+    """Whatever is still to be measured and fits into the time, and then the answer from all records.
 
     Raises:
         BadUsage: something is missing, or the folder holds another experiment.
         EngineFailed: the engine could not be profiled; what was recorded stays.
     """
+    limit = TimeLimit(wanted.limit_s)
     if wanted.records is None:
         raise BadUsage("say where every start is recorded: --records DIR", field="--records")
     if wanted.model is None:
         raise BadUsage("say which model the engine runs: --model NAME, FOLDER or config.json", field="--model")
     if asked.engine is None:
         raise BadUsage("say which engine: --engine vllm@0.23.0", field="--engine")
-    workload = asked.open()
-    assert workload.choice is not None
-    probe = choose_probe(workload.choice.engine.name, wanted.way)
+    opened = _opened(asked, wanted)
+    choice = opened[0].choice
+    assert choice is not None
+    probe = choose_probe(choice.engine.name, wanted.way)
     folder = Folder(wanted.records)
     model = probed_model(wanted.model, wanted.records)
-    plan = folder.agree(_plan(workload, workload.choice, wanted, model))
+    workloads = _workloads(opened)
+    plan = folder.agree(_plan(workloads, choice, wanted, model))
     experiment = Experiment(
         plan=plan,
-        starter=Starter(probe, _launch(workload.choice, wanted, model), folder),
-        engine=workload.choice.engine,
-        options=workload.choice.options,
+        starter=Starter(probe, _launch(choice, wanted, model), folder),
+        engine=choice.engine,
+        options=choice.options,
         model=model.config,
-        longest_tokens=_longest_tokens(workload.choice, model),
-        traffic=workload.read.traffic,
-        serving=workload.serving,
-        budget=budget,
+        longest_tokens=_longest_tokens(choice, model),
+        workloads=workloads,
+        budget=wanted.budget,
         starts=wanted.starts,
-        on_recommended=partial(_keep, folder, workload.choice),
+        limit=limit,
+        on_start=_tell,
+        on_recommended=partial(_keep, folder, choice),
     )
     before = len(folder.starts())
     with folder.claimed(), progress("in the engine") as advance:
-        profile, comparison = replace(experiment, told=advance).run()
-    records = folder.starts()
-    evidence = weigh(records, comparison, profile, experiment.engine, experiment.options, plan.thresholds)
-    device = next((record.device for record in records if record.device), None)
-    answer = _answer(plan, evidence, profile, device, str(folder.path))
-    if len(records) > before:
-        answer = answer.model_copy(update={"recommendation_id": _store(folder, wanted, profile, answer)})
+        outcome = replace(experiment, told=advance).run()
+    answer = read_evidence(folder.path, len(outcome.left))
+    if outcome.profile is not None and len(folder.starts()) > before:
+        answer = answer.model_copy(update={"recommendation_id": _store(folder, wanted, outcome.profile, answer)})
     folder.write_text(REPORT_FILE, report_text(answer))
     return answer
 
 
-def _plan(workload: Workload, choice: EngineChoice, wanted: InEngine, model: ProbedModel) -> ExperimentPlan:
-    traffic: Traffic = workload.read.traffic
+def _opened(asked: Asked, wanted: InEngine) -> tuple[Workload, ...]:
+    """SOURCE and every --also; with several, names tell file and load.
+
+    Raises:
+        BadUsage: two have the same name.
+    """
+    also = [replace(asked, source=source, serving=replace(asked.serving, load=load)) for source, load in wanted.also]
+    opened = tuple(each.open() for each in (asked, *also))
+    if len(opened) == 1:
+        return opened
+    named = {f"{each.name} x{each.serving.load:g}": each for each in opened}
+    if len(named) < len(opened):
+        names = [f"{each.name} x{each.serving.load:g}" for each in opened]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadUsage(f"'{twice}' is named twice", field="--also")
+    return tuple(replace(each, name=name) for name, each in named.items())
+
+
+def _workloads(opened: Sequence[Workload]) -> tuple[EngineWorkload, ...]:
+    return tuple(
+        EngineWorkload(
+            PlannedWorkload(
+                name=each.name,
+                digest=each.read.traffic.digest(),
+                load=each.serving.load,
+                fit_share=1.0 if each.read.kind == "histogram" else FIT_SHARE,
+            ),
+            each.read.traffic,
+            each.serving,
+        )
+        for each in opened
+    )
+
+
+def _plan(
+    workloads: Sequence[EngineWorkload], choice: EngineChoice, wanted: InEngine, model: ProbedModel
+) -> ExperimentPlan:
     return ExperimentPlan(
         engine=choice.engine.spec,
         options=choice.raw,
         way=wanted.way,
         model=model.config.name,
         dummy_weights=model.dummy_weights,
-        workload=workload.name,
-        workload_digest=traffic.digest(),
-        load=workload.serving.load,
-        fit_share=1.0 if workload.read.kind == "histogram" else FIT_SHARE,
+        workloads=tuple(workload.plan for workload in workloads),
         serve_s=wanted.serve_s,
-        context_tokens=typical_context(traffic),
+        context_tokens=typical_context([workload.traffic for workload in workloads]),
         replay_steps=wanted.replay_steps,
         profile_starts=wanted.profile_starts,
         protocol=StepProtocol(repeats=wanted.repeats),
         thresholds=EngineThresholds(),
+        max_length=wanted.budget.max_length,
+        regret=None if math.isinf(wanted.budget.regret) else wanted.budget.regret,
         lists=None if wanted.lists is None else plain_lists(wanted.lists),
         lists_from=wanted.lists_from,
         command=shlex.join(["captune", *sys.argv[1:]]),
@@ -109,6 +145,7 @@ def _plan(workload: Workload, choice: EngineChoice, wanted: InEngine, model: Pro
 
 
 def _launch(choice: EngineChoice, wanted: InEngine, model: ProbedModel) -> Launch:
+    assert wanted.records is not None
     return Launch(
         engine=choice.engine,
         raw_options=choice.raw,
@@ -118,6 +155,7 @@ def _launch(choice: EngineChoice, wanted: InEngine, model: ProbedModel) -> Launc
         dummy_weights=model.dummy_weights,
         command=tuple(shlex.split(wanted.python)),
         ready_s=wanted.ready_s,
+        cache=cache_in(wanted.records),
     )
 
 
@@ -126,40 +164,26 @@ def _longest_tokens(choice: EngineChoice, model: ProbedModel) -> int:
     return next((int(tokens) for tokens in given if tokens), model.longest_tokens)
 
 
+def _tell(record: StartRecord) -> None:
+    """One line a start: where its seconds went, or why it failed."""
+    parts = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in record.part_s.items())
+    cache = "" if record.compile_cache is None else f", compile cache {record.compile_cache}"
+    failed = "" if record.failure is None else f"; failed: {record.failure.sentence}"
+    total = f"{record.seconds or 0.0:.0f} s"
+    stderr_console().print(f"start {record.number}, {record.name}: {total} ({parts}){cache}{failed}", markup=False)
+
+
 def _keep(folder: Folder, choice: EngineChoice, found: Recommendation) -> None:
     """The whole recommendation as a file: what is stored in the end, once the engine has confirmed it or not."""
     model = RecommendationModel.from_domain(found, engine=choice.engine.spec, options=choice.raw)
     folder.write_text(RECOMMENDATION_FILE, model.model_dump_json(indent=1) + "\n")
 
 
-def _answer(
-    plan: ExperimentPlan, evidence: Evidence, profile: CostProfile, device: str | None, records: str
-) -> EngineEvidenceModel:
-    return EngineEvidenceModel.model_validate(
-        {
-            "engine": plan.engine,
-            "way": plan.way,
-            "model": plan.model,
-            "device": device,
-            "workload": plan.workload,
-            "load": plan.load,
-            "records": records,
-            "profile": profile.name,
-            "verdict": evidence.decision.verdict,
-            "reasons": evidence.decision.reasons,
-            "lists": plain(evidence.lists),
-            "changes": plain(evidence.decision.changes),
-            "thresholds": plain(plan.thresholds) | {"written_at": plan.written_at},
-            "notes": (*evidence.notes, *([NO_ORDER] if plan.fit_share == 1 else ())),
-        }
-    )
-
-
 def _store(folder: Folder, wanted: InEngine, profile: CostProfile, answer: EngineEvidenceModel) -> str | None:
     """Keep the profile, and the recommendation with the engine's verdict in place of the profile's.
 
-    A profile whose name is taken by another one stays in the folder only. Lists that were given as sizes have no
-    recommendation to carry the verdict.
+    A profile whose name is taken by another one stays in the folder only. Lists that were given as sizes, and one list
+    for several workloads, have no recommendation to carry the verdict: the folder holds them.
     """
     from services.cli.stored import local_store
 

@@ -26,6 +26,50 @@ class SizeEvidenceModel(Answer):
     step_ms: IntervalModel
 
 
+class PredictionModel(Answer):
+    """A profile held to its word; see `services.capture.probes.prediction.Prediction`."""
+
+    step_ms: float
+    measured_ms: float
+    error_share: float
+    band_share: float | None
+    tolerated_share: float
+    held: bool
+
+
+class ListOnWorkloadModel(Answer):
+    """What one list did for one workload.
+
+    Attributes:
+        figures: mean_step_ms, ttft_ms, ttft_p99_ms, tpot_ms, tpot_p99_ms, throughput_tokens_per_s, failed_rate,
+            drain_s; preemptions, exact_rate, padded_rate, fallback_rate and padding_waste of the served requests where
+            the engine counts them. What was not measured is absent.
+        by_rule: exact, padded and fallback share of the replayed steps by the dispatch rule.
+    """
+
+    name: str
+    figures: dict[str, IntervalModel]
+    by_rule: dict[str, float]
+    predicted_step_ms: float | None
+    prediction: PredictionModel | None
+
+
+class WorkloadEvidenceModel(Answer):
+    """One workload under every list.
+
+    Attributes:
+        load_share: offered / sustainable token rate by the simulation; null where steps were recorded.
+        changes: figure -> the tuned list against the default, as a share.
+    """
+
+    name: str
+    load: float
+    load_share: float | None
+    overloaded: bool
+    lists: tuple[ListOnWorkloadModel, ...]
+    changes: dict[str, IntervalModel]
+
+
 class ListEvidenceModel(Answer):
     """One list; see `services.capture.probes.evidence.ListEvidence`.
 
@@ -33,10 +77,8 @@ class ListEvidenceModel(Answer):
         asked: null where the choice was left to the engine.
         effective: what the engine's log says it captured.
         list_length: captured sizes of the list that decode steps use.
-        figures: startup_s, capture_s, graph_memory_mib, kv_tokens, mean_step_ms, ttft_ms, ttft_p99_ms, tpot_ms,
-            tpot_p99_ms, throughput_tokens_per_s, failed_rate; exact_rate, padded_rate, fallback_rate and
-            padding_waste of the served requests where the engine counts them. What was not measured is absent.
-        by_rule: exact, padded and fallback share of the replayed steps by the dispatch rule.
+        figures: startup_s (of starts that did not have to compile), capture_s, graph_memory_mib, kv_tokens; with a
+            single workload also those of `ListOnWorkloadModel`, as are by_rule and predicted_step_ms.
     """
 
     name: str
@@ -58,9 +100,14 @@ class EngineEvidenceModel(Answer):
     """What `captune verify --in-engine` answers.
 
     Attributes:
-        lists: default, tuned, powers of two.
-        changes: figure -> the tuned list against the default, as a share.
+        workload: names of all workloads; load: null where there are several.
+        profile: name; null while it is not complete.
+        requested_by: where the tuned list is from.
+        workloads: what every list did for each.
+        lists: default, tuned, powers of two; empty before the first of them started.
+        changes: figure -> the tuned list against the default, as a share; with a single workload also those of it.
         thresholds: as written down before the first start.
+        starts_left: that a time limit left undone; the same command goes on with them.
         recommendation_id: the stored recommendation that carries this verdict; null where none was stored.
     """
 
@@ -69,13 +116,16 @@ class EngineEvidenceModel(Answer):
     model: str
     device: str | None
     workload: str
-    load: float
+    load: float | None
     records: str
-    profile: str
+    profile: str | None
+    requested_by: str | None = None
     verdict: Verdict
     reasons: tuple[str, ...]
+    workloads: tuple[WorkloadEvidenceModel, ...]
     lists: tuple[ListEvidenceModel, ...]
     changes: dict[str, IntervalModel]
     thresholds: dict[str, Any]
     notes: tuple[str, ...]
+    starts_left: int = 0
     recommendation_id: str | None = None

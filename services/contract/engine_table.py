@@ -1,74 +1,186 @@
-"""Lists compared inside an engine as a table of text, which the terminal, the folder and `captune report` share."""
+"""Lists compared inside an engine as tables of text, which the terminal, the folder, the docs and the report share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from services.contract.engine_evidence import EngineEvidenceModel, IntervalModel, ListEvidenceModel
+from services.contract.engine_evidence import (
+    EngineEvidenceModel,
+    IntervalModel,
+    ListEvidenceModel,
+    ListOnWorkloadModel,
+    WorkloadEvidenceModel,
+)
 
 UNKNOWN = "unknown"
+_MIB_PER_GIB = 1024.0
 
-_FIGURES: Mapping[str, tuple[str, int]] = {
-    "startup_s": ("start-up s", 1),
-    "capture_s": ("capture s", 1),
-    "graph_memory_mib": ("graph memory MiB", 0),
-    "kv_tokens": ("KV tokens", 0),
-    "mean_step_ms": ("mean replayed step ms", 3),
-    "ttft_ms": ("TTFT ms", 1),
-    "ttft_p99_ms": ("TTFT p99 ms", 1),
-    "tpot_ms": ("TPOT ms", 3),
-    "tpot_p99_ms": ("TPOT p99 ms", 3),
-    "throughput_tokens_per_s": ("throughput tokens/s", 0),
-    "failed_rate": ("served: failed requests", 4),
-    "exact_rate": ("served: exact hits", 4),
-    "padded_rate": ("served: padded hits", 4),
-    "fallback_rate": ("served: fallback", 4),
-    "padding_waste": ("served: padding", 4),
+_CHANGES: Mapping[str, str] = {
+    "startup_s": "start-up",
+    "capture_s": "capture",
+    "graph_memory_mib": "graph memory",
+    "kv_tokens": "KV tokens",
+    "mean_step_ms": "mean decode step",
+    "tpot_ms": "TPOT",
+    "ttft_ms": "TTFT",
+    "throughput_tokens_per_s": "throughput",
 }
 
 
-def engine_table(answer: EngineEvidenceModel) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """(names of the columns, rows): one column a list, means over starts with their 95 % intervals."""
-    lists = answer.lists
-    rows: list[list[str]] = [
-        ["starts", *(str(item.starts) for item in lists)],
-        ["sizes captured", *(str(item.list_length) for item in lists)],
-        ["graphs by our rules", *(str(item.graphs) for item in lists)],
-        ["predicted step ms", *(_number(item.predicted_step_ms, 3) for item in lists)],
-        ["predicted against measured", *(_percent(_off(item)) for item in lists)],
-        ["worst regret by the profile", *(_percent(item.worst_regret) for item in lists)],
-        ["replayed: exact hits", *(_percent(item.by_rule.get("exact")) for item in lists)],
-        ["replayed: fallback", *(_percent(item.by_rule.get("fallback")) for item in lists)],
-    ]
-    for name, (what, digits) in _FIGURES.items():
-        if any(name in item.figures for item in lists):
-            rows.append([what, *(_interval(item.figures.get(name), digits) for item in lists)])
-    cases = sorted({(size.rows, size.context_tokens) for item in lists for size in item.sizes})
-    for case in cases:
-        by_list = [{(s.rows, s.context_tokens): s.step_ms for s in item.sizes} for item in lists]
-        rows.append([f"step ms of {case[0]} at {case[1]}", *(_interval(of.get(case), 3) for of in by_list)])
-    return ("", *(item.name for item in lists)), tuple(tuple(row) for row in rows)
+@dataclass(frozen=True, slots=True)
+class EngineTable:
+    """Rows of text under a title; the first column names the row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def transposed(self) -> EngineTable:
+        """Rows as columns: for a screen that is narrower than the table."""
+        columns, *rows = zip(self.columns, *self.rows, strict=True)
+        return EngineTable(self.title, columns, tuple(rows))
 
 
-def _interval(of: IntervalModel | None, digits: int) -> str:
+def engine_tables(answer: EngineEvidenceModel) -> tuple[EngineTable, ...]:
+    """Per workload what every list did, what the tuned one changes and how well the profile knew; then every step."""
+    made: list[EngineTable] = []
+    for of in answer.workloads:
+        about = f"{of.name}, load {of.load:g}"
+        made += [
+            EngineTable(f"{about}: every list", _LIST_COLUMNS, _list_rows(answer, of)),
+            EngineTable(f"{about}: tuned against default", ("", "change", "95 % interval"), _change_rows(answer, of)),
+            EngineTable(f"{about}: predicted against measured", _PREDICTION_COLUMNS, _prediction_rows(answer, of)),
+        ]
+    if answer.lists:
+        columns = ("rows at context", *(item.name for item in answer.lists))
+        made.append(EngineTable("Replayed steps, ms", columns, _step_rows(answer)))
+    return tuple(table for table in made if table.rows)
+
+
+_LIST_COLUMNS = (
+    "list",
+    "starts",
+    "graphs (sizes)",
+    "start-up s",
+    "capture s",
+    "graph GiB",
+    "KV tokens",
+    "mean decode step ms",
+    "TPOT ms",
+    "TTFT ms",
+    "throughput tokens/s",
+    "exact",
+    "padded",
+    "fallback",
+)
+
+
+def _list_rows(answer: EngineEvidenceModel, of: WorkloadEvidenceModel) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (
+            item.name,
+            f"{item.starts}",
+            f"{item.graphs} ({item.list_length})",
+            _interval(item.figures.get("startup_s"), 1),
+            _interval(item.figures.get("capture_s"), 1),
+            _interval(item.figures.get("graph_memory_mib"), 2, 1 / _MIB_PER_GIB),
+            _interval(item.figures.get("kv_tokens"), 0),
+            _interval(on.figures.get("mean_step_ms"), 3),
+            _interval(on.figures.get("tpot_ms"), 3),
+            _interval(on.figures.get("ttft_ms"), 1),
+            _interval(on.figures.get("throughput_tokens_per_s"), 0),
+            *(_rate(on, name) for name in ("exact", "padded", "fallback")),
+        )
+        for item, on in _pairs(answer, of)
+    )
+
+
+def _change_rows(answer: EngineEvidenceModel, of: WorkloadEvidenceModel) -> tuple[tuple[str, ...], ...]:
+    changes = {**answer.changes, **of.changes}
+    return tuple(
+        (what, f"{change.mean:+.1%}", UNKNOWN if change.low is None else f"{change.low:+.1%} to {change.high:+.1%}")
+        for name, what in _CHANGES.items()
+        if (change := changes.get(name)) is not None
+    )
+
+
+_PREDICTION_COLUMNS = (
+    "list",
+    "predicted ms",
+    "measured ms",
+    "off by",
+    "start-to-start band",
+    "target",
+    "",
+    "worst regret",
+)
+
+
+def _prediction_rows(answer: EngineEvidenceModel, of: WorkloadEvidenceModel) -> tuple[tuple[str, ...], ...]:
+    rows = []
+    for item, on in _pairs(answer, of):
+        found, regret = on.prediction, _regret(item)
+        if found is None:
+            rows.append((item.name, _number(on.predicted_step_ms, 3), *([UNKNOWN] * 5), regret))
+            continue
+        rows.append(
+            (
+                item.name,
+                _number(found.step_ms, 3),
+                _interval(on.figures.get("mean_step_ms"), 3),
+                f"{found.error_share:+.1%}",
+                UNKNOWN if found.band_share is None else f"{found.band_share:.1%}",
+                f"within {found.tolerated_share:.1%}",
+                "held" if found.held else "missed",
+                regret,
+            )
+        )
+    return tuple(rows)
+
+
+def _step_rows(answer: EngineEvidenceModel) -> tuple[tuple[str, ...], ...]:
+    by_list = [{(s.rows, s.context_tokens): s.step_ms for s in item.sizes} for item in answer.lists]
+    cases = sorted({case for of in by_list for case in of})
+    return tuple(
+        (f"{rows} at {context}", *(_interval(of.get((rows, context)), 3) for of in by_list)) for rows, context in cases
+    )
+
+
+def _pairs(
+    answer: EngineEvidenceModel, of: WorkloadEvidenceModel
+) -> tuple[tuple[ListEvidenceModel, ListOnWorkloadModel], ...]:
+    by_name = {on.name: on for on in of.lists}
+    return tuple((item, by_name[item.name]) for item in answer.lists)
+
+
+def _rate(on: ListOnWorkloadModel, name: str) -> str:
+    """Of the served steps as the engine counted them; else of the replayed ones, by the dispatch rule."""
+    counted = on.figures.get(f"{name}_rate")
+    if counted is not None:
+        half = _half(counted)
+        return f"{counted.mean:.2%}" if half is None else f"{counted.mean:.2%} ± {half:.2%}"
+    return UNKNOWN if name not in on.by_rule else f"{on.by_rule[name]:.2%} by rule"
+
+
+def _interval(of: IntervalModel | None, digits: int, scale: float = 1.0) -> str:
     if of is None:
         return UNKNOWN
-    if of.low is None or of.high is None:
-        return f"{of.mean:,.{digits}f}"
-    return f"{of.mean:,.{digits}f} ({of.low:,.{digits}f} to {of.high:,.{digits}f})"
+    half = _half(of)
+    mean = f"{of.mean * scale:,.{digits}f}"
+    return mean if half is None else f"{mean} ± {half * scale:,.{digits}f}"
 
 
-def _off(item: ListEvidenceModel) -> float | None:
-    """predicted / measured - 1 of the mean replayed step."""
-    measured = item.figures.get("mean_step_ms")
-    if item.predicted_step_ms is None or measured is None:
-        return None
-    return item.predicted_step_ms / measured.mean - 1
+def _half(of: IntervalModel) -> float | None:
+    return None if of.low is None or of.high is None else (of.high - of.low) / 2
 
 
 def _number(value: float | None, digits: int) -> str:
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
-def _percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{share:.1%}"
+def _regret(item: ListEvidenceModel) -> str:
+    if item.worst_regret is None:
+        return UNKNOWN
+    at = "" if item.worst_regret_size is None else f" at {item.worst_regret_size}"
+    return f"{item.worst_regret:.1%}{at}"

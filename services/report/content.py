@@ -3,71 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from services.contract.engine_evidence import EngineEvidenceModel
-from services.contract.engine_table import engine_table
 from services.contract.recommendation import VERDICTS, RecommendationModel
 from services.contract.scorecard import ScorecardModel
-from services.report.drawings import Drawing, branches_drawing, front_drawing, traffic_drawing
+from services.report.blocks import UNKNOWN, Block, Bullets, Code, Report, Section, Table, Words
+from services.report.drawings import branches_drawing, front_drawing, traffic_drawing
+from services.report.in_engine import engine_blocks
 
-UNKNOWN = "unknown"
 NBSP = "\u00a0"
 """Between a figure and its unit: a line must not break there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A paragraph."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bullets:
-    """Short sentences."""
-
-    items: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Text to be copied as it stands."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of text; the first column names the row, figures stand right."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-Block = Words | Bullets | Code | Table | Drawing
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A heading and what stands below it."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A whole report; `title` and `verdict` stand above all sections."""
-
-    title: str
-    verdict: str
-    sections: tuple[Section, ...]
-
-    @property
-    def drawings(self) -> tuple[Drawing, ...]:
-        return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Drawing))
 
 
 def report_of(found: RecommendationModel) -> Report:
@@ -131,12 +77,7 @@ def _in_engine(found: RecommendationModel) -> Section | None:
     kept = found.evidence.get("in_engine")
     if kept is None:
         return None
-    seen = EngineEvidenceModel.model_validate(kept)
-    words = (
-        f"{seen.engine} ({seen.way}) with {seen.model} on {seen.device or 'an unknown device'}, at load {seen.load:g}; "
-        "means over its starts with 95 % intervals."
-    )
-    return Section("Inside the engine", (Words(words), Table(*engine_table(seen)), Bullets(seen.notes)))
+    return Section("Inside the engine", engine_blocks(EngineEvidenceModel.model_validate(kept)))
 
 
 def _service(found: RecommendationModel) -> Section | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from services.report.content import UNKNOWN, Block, Bullets, Code, Report, Table, Words
+from services.report.blocks import UNKNOWN, Block, Bullets, Code, Report, Table, Words
 
 STYLE = """
 :root { color-scheme: light; }

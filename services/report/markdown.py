@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.report.content import Block, Bullets, Code, Report, Table, Words
+from services.report.blocks import Block, Bullets, Code, Report, Table, Words
 
 
 def as_markdown(report: Report, files: Mapping[str, str] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,12 @@ RULES = EngineThresholds()
 NOISE = (-0.004, -0.002, 0.0, 0.002, 0.004)
 
 
-def runs(sizes: int, starts: int = 5, noise: Sequence[float] = NOISE, **means: float) -> ListRuns:
+OF_STARTS = ("capture_s", "kv_tokens")
+
+
+def runs(
+    sizes: int, starts: int = 5, noise: Sequence[float] = NOISE, names: Sequence[str] = ("chat",), **means: float
+) -> ListRuns:
     usual = {
         "mean_step_ms": 10.0,
         "tpot_ms": 12.0,
@@ -23,7 +29,9 @@ def runs(sizes: int, starts: int = 5, noise: Sequence[float] = NOISE, **means: f
         "capture_s": 6.0,
     }
     figures = {name: [mean * (1 + share) for share in noise[:starts]] for name, mean in (usual | means).items()}
-    return ListRuns(sizes, starts, figures)
+    own = {name: values for name, values in figures.items() if name in OF_STARTS}
+    served = {name: values for name, values in figures.items() if name not in OF_STARTS}
+    return ListRuns(sizes, starts, own, dict.fromkeys(names, served))
 
 
 def test_intervals_are_those_of_the_textbook() -> None:
@@ -73,5 +81,19 @@ def test_whatever_is_worse_or_open_is_not_adopted(tuned: ListRuns, verdict: str,
 
 
 def test_a_list_that_the_engine_refuses_is_not_adopted() -> None:
-    decision = decide_in_engine(ListRuns(0, 0), runs(51), RULES, refused="ValueError: too large")
+    decision = decide_in_engine(
+        ListRuns(0, 0, workloads={"chat": {}}), runs(51), RULES, refused="ValueError: too large"
+    )
     assert decision.verdict == "keep_default" and "ValueError: too large" in decision.reasons[0]
+
+
+def test_a_list_that_is_worse_for_one_of_its_workloads_is_not_adopted() -> None:
+    names = ("chat x1", "chat x4", "code x2")
+    default, good = runs(51, names=names), runs(12, names=names)
+    assert decide_in_engine(good, default, RULES).verdict == "adopt"
+    slower = runs(12, names=names, tpot_ms=12.5).workloads["chat x4"]
+    found = decide_in_engine(replace(good, workloads={**good.workloads, "chat x4": slower}), default, RULES)
+    assert found.verdict == "keep_default"
+    assert found.reasons[0].startswith("chat x4: The time per token changes by +4.2%")
+    assert found.workload_changes["code x2"]["tpot_ms"].mean == pytest.approx(0.0)
+    assert set(found.changes) == {"capture_s"}

@@ -93,7 +93,7 @@ def capture_terms(starts: Sequence[StartRecord]) -> tuple[tuple[float, float], t
 
 def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, context_tokens: int) -> FamilyCost:
     readings = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
-    eager = _by_size(_of(starts, "fallback"), engine, terms, context_tokens, in_graph=False)
+    eager = _by_size(_of(starts, "steps"), engine, terms, context_tokens, in_graph=False)
     if not readings:
         raise MeasurementFailed("no start measured any size inside the engine")
     sizes = sorted(readings)
@@ -195,7 +195,7 @@ def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepPro
     return {
         "how": "equal requests through the engine's interface, two output lengths, difference over steps",
         "protocol": asdict(protocol),
-        "starts": {purpose: len(_of(starts, purpose)) for purpose in ("steps", "fallback", "profile")},
+        "starts": {purpose: len(_of(starts, purpose)) for purpose in ("steps", "profile")},
         "step_model": fit,
         "capture": "seconds and MiB per size are the slope over lists of different lengths",
         "prefill": "time to the only token of one prompt through the interface, the client included",

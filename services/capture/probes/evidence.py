@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from services.capture.probes.evidence_notes import notes_of
 from services.capture.probes.experiment import DEFAULT, TUNED
-from services.capture.probes.records import Comparison, ReplayedStep, StartRecord
+from services.capture.probes.figures import Columns, start_columns, workload_columns
+from services.capture.probes.prediction import Prediction, by_rule, prediction_of, worst_regret
+from services.capture.probes.records import ComparedWorkload, Comparison, StartRecord
 from services.capture.probes.step_time import StepCase, medians_ms
 from tuner.cost_profile import CostProfile
 from tuner.engine_verdict import EngineDecision, EngineThresholds, ListRuns, decide_in_engine
 from tuner.engines.base import Engine, Lists
 from tuner.intervals import Interval, interval
-from tuner.scorecard import list_regret
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,43 @@ class SizeEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class ListOnWorkload:
+    """What one list did for one workload.
+
+    Attributes:
+        columns: see `figures.workload_columns`; figures: their means.
+        by_rule: exact, padded and fallback share of the replayed steps, by the engine's dispatch rule.
+        predicted_step_ms: mean of the replayed steps by the profile; None where it does not know a step.
+        prediction: held against what was measured; None before anything was.
+    """
+
+    name: str
+    columns: Columns
+    by_rule: Mapping[str, float]
+    predicted_step_ms: float | None
+    prediction: Prediction | None
+
+    @property
+    def figures(self) -> dict[str, Interval]:
+        return _means(self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadEvidence:
+    """One workload under every list, in the order of the lists."""
+
+    workload: ComparedWorkload
+    lists: tuple[ListOnWorkload, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ListEvidence:
     """One list over its starts.
 
     Attributes:
         effective: what the engine's log says it captured.
         list_length: captured sizes of the list that decode steps use.
-        figures: see `tuner.engine_verdict.ListRuns`; also `exact_rate`, `padded_rate`, `padding_waste` of the served
-            requests where the engine counts them.
-        by_rule: exact, padded and fallback share of the replayed steps, by the engine's dispatch rule.
-        predicted_step_ms: mean of the replayed steps by the profile; None where it does not know a step.
+        columns: see `figures.start_columns`; figures: their means.
         worst_regret, worst_regret_size: by the profile, over every decode size that the scheduler can reach and the
             profile covers.
         failures: sentences of the starts that failed.
@@ -49,13 +76,15 @@ class ListEvidence:
     list_length: int
     graphs: int
     starts: int
-    figures: Mapping[str, Interval]
+    columns: Columns
     sizes: tuple[SizeEvidence, ...]
-    by_rule: Mapping[str, float]
-    predicted_step_ms: float | None
     worst_regret: float | None
     worst_regret_size: int | None
     failures: tuple[str, ...]
+
+    @property
+    def figures(self) -> dict[str, Interval]:
+        return _means(self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +92,7 @@ class Evidence:
     """The answer of an experiment so far."""
 
     lists: tuple[ListEvidence, ...]
+    workloads: tuple[WorkloadEvidence, ...]
     decision: EngineDecision
     notes: tuple[str, ...]
 
@@ -76,80 +106,63 @@ def weigh(
     thresholds: EngineThresholds,
 ) -> Evidence:
     """Sum up every comparing start that is recorded."""
-    runs = [record for record in records if record.purpose == "compare"]
+    runs = {name: [r for r in records if r.purpose == "compare" and r.name == name] for name in comparison.lists}
+    good = {name: [record for record in of if record.failure is None] for name, of in runs.items()}
     lists = tuple(
-        _list_evidence(name, asked, [r for r in runs if r.name == name], comparison, profile, engine, options)
-        for name, asked in comparison.lists.items()
+        _list_evidence(name, asked, runs[name], profile, engine, options) for name, asked in comparison.lists.items()
+    )
+    target = thresholds.prediction_share
+    workloads = tuple(
+        WorkloadEvidence(
+            workload,
+            tuple(
+                _on_workload(name, asked, good[name], workload, profile, engine, options, target)
+                for name, asked in comparison.lists.items()
+            ),
+        )
+        for workload in comparison.workloads
     )
     by_name = {item.name: item for item in lists}
-    values = {name: _runs([r for r in runs if r.name == name], by_name[name], comparison.steps) for name in by_name}
     refused = next(iter(by_name[TUNED].failures), None) if by_name[TUNED].starts == 0 else None
-    decision = decide_in_engine(values[TUNED], values[DEFAULT], thresholds, refused)
-    return Evidence(lists, decision, _notes(lists, runs, engine, options))
+    decision = decide_in_engine(
+        _list_runs(by_name[TUNED], workloads), _list_runs(by_name[DEFAULT], workloads), thresholds, refused
+    )
+    predictions = {(of.workload.name, item.name): item.prediction for of in workloads for item in of.lists}
+    notes = notes_of(records, comparison, predictions, engine, options)
+    return Evidence(lists, workloads, decision, notes)
 
 
-def values_of(record: StartRecord, steps: Sequence[ReplayedStep]) -> dict[str, float]:
-    """Every figure that one start gives."""
-    known: dict[str, float | None] = {
-        "startup_s": record.startup_s,
-        "capture_s": record.capture_s,
-        "graph_memory_mib": record.graph_memory_mib,
-        "kv_tokens": record.kv_tokens,
-        "mean_step_ms": _mean_step_ms(record, steps),
-    }
-    if record.served is not None:
-        served = record.served
-        known |= {
-            "ttft_ms": served.ttft_mean_ms,
-            "ttft_p99_ms": served.ttft_p99_ms,
-            "tpot_ms": served.tpot_mean_ms,
-            "tpot_p99_ms": served.tpot_p99_ms,
-            "throughput_tokens_per_s": served.throughput_tokens_per_s,
-            "failed_rate": served.failed / served.requests,
-        }
-    if record.census is not None:
-        census = record.census
-        known |= {
-            "exact_rate": census.exact,
-            "padded_rate": census.padded,
-            "fallback_rate": census.fallback,
-            "padding_waste": census.padding_waste,
-        }
-    return {name: float(value) for name, value in known.items() if value is not None}
+def _list_runs(item: ListEvidence, workloads: Sequence[WorkloadEvidence]) -> ListRuns:
+    columns = {}
+    for of in workloads:
+        own = next(on for on in of.lists if on.name == item.name)
+        columns[of.workload.name] = dict(own.columns)
+        if "fallback_rate" not in own.columns and "fallback" in own.by_rule:
+            # This engine counts none: our rule, on the replay.
+            columns[of.workload.name]["fallback_rate"] = [own.by_rule["fallback"]]
+    return ListRuns(item.list_length, item.starts, item.columns, columns)
 
 
-def _mean_step_ms(record: StartRecord, steps: Sequence[ReplayedStep]) -> float | None:
-    """Weighted by how many recorded steps each case stands for; None where a case was not read."""
-    step_ms = medians_ms(record.steps)
-    cases = [(StepCase(step.rows, step.context_tokens), step.weight) for step in steps]
-    if not cases or any(case not in step_ms for case, _ in cases):
-        return None
-    return sum(step_ms[case] * weight for case, weight in cases) / sum(weight for _, weight in cases)
-
-
-def _columns(records: Sequence[StartRecord], steps: Sequence[ReplayedStep]) -> dict[str, list[float]]:
-    columns: dict[str, list[float]] = {}
-    for record in records:
-        for name, value in values_of(record, steps).items():
-            columns.setdefault(name, []).append(value)
-    return columns
-
-
-def _runs(records: Sequence[StartRecord], item: ListEvidence, steps: Sequence[ReplayedStep]) -> ListRuns:
-    good = [record for record in records if record.failure is None]
-    columns = _columns(good, steps)
-    if (
-        "fallback_rate" not in columns and "fallback" in item.by_rule
-    ):  # this engine counts none: our rule, on the replay
-        columns["fallback_rate"] = [item.by_rule["fallback"]]
-    return ListRuns(item.list_length, len(good), columns)
+def _on_workload(
+    name: str,
+    asked: Mapping[str, tuple[int, ...]] | None,
+    good: Sequence[StartRecord],
+    workload: ComparedWorkload,
+    profile: CostProfile,
+    engine: Engine,
+    options: Any,
+    target_share: float,
+) -> ListOnWorkload:
+    columns = workload_columns(good, workload)
+    rates, predicted_ms = by_rule(asked, workload.steps, profile, engine, options)
+    held = prediction_of(predicted_ms, columns.get("mean_step_ms", ()), target_share)
+    return ListOnWorkload(name, columns, rates, predicted_ms, held)
 
 
 def _list_evidence(
     name: str,
     asked: Mapping[str, tuple[int, ...]] | None,
     records: Sequence[StartRecord],
-    comparison: Comparison,
     profile: CostProfile,
     engine: Engine,
     options: Any,
@@ -159,9 +172,7 @@ def _list_evidence(
     effective = next((record.effective for record in good if record.effective), None)
     if effective is None:
         effective = asked or engine.default_lists(options)
-    figures = {name: found for name, values in _columns(good, comparison.steps).items() if (found := interval(values))}
-    rates, predicted_ms = _by_rule(asked, comparison.steps, profile, engine, options)
-    regret, at_size = _regret(asked, profile, engine, options)
+    regret, at_size = worst_regret(asked, profile, engine, options)
     return ListEvidence(
         name=name,
         asked=asked,
@@ -169,10 +180,8 @@ def _list_evidence(
         list_length=len(effective.get(engine.list_names[0], ())),
         graphs=rules.graphs,
         starts=len(good),
-        figures=figures,
+        columns=start_columns(good),
         sizes=_sizes(good),
-        by_rule=rates,
-        predicted_step_ms=predicted_ms,
         worst_regret=regret,
         worst_regret_size=at_size,
         failures=tuple(record.failure.sentence for record in records if record.failure is not None),
@@ -189,71 +198,5 @@ def _sizes(records: Sequence[StartRecord]) -> tuple[SizeEvidence, ...]:
     return tuple(sorted(rows, key=lambda row: (row.rows, row.context_tokens)))
 
 
-def _by_rule(
-    asked: Mapping[str, tuple[int, ...]] | None,
-    steps: Sequence[ReplayedStep],
-    profile: CostProfile,
-    engine: Engine,
-    options: Any,
-) -> tuple[dict[str, float], float | None]:
-    """(shares by the dispatch rule, predicted mean step) of the replayed steps."""
-    effective = engine.effective(asked or engine.default_lists(options), options)
-    if effective.refused is not None or not steps:
-        return {}, None
-    cost = profile.family(engine.decode_family)
-    rows = np.array([step.rows for step in steps], dtype=np.int64)
-    size = rows * engine.step_tokens_per_request(options)
-    bucket = engine.dispatch(effective, options).dispatch(engine.decode_family, size).bucket
-    weight = np.array([step.weight for step in steps])
-    weight = weight / weight.sum()
-    kv_tokens = rows * np.array([step.context_tokens for step in steps])
-    g_ms = np.where(bucket > 0, cost.bucket_ms_at(np.maximum(bucket, 1)), cost.fallback_ms_at(size))
-    step_ms = g_ms + cost.attention_ms_per_mtoken * 1e-6 * kv_tokens + cost.row_ms * rows
-    rates = {
-        "exact": float(weight[bucket == size].sum()),
-        "padded": float(weight[(bucket > 0) & (bucket != size)].sum()),
-        "fallback": float(weight[bucket == 0].sum()),
-    }
-    predicted_ms = float(weight @ step_ms)
-    return rates, predicted_ms if np.isfinite(predicted_ms) else None
-
-
-def _regret(
-    asked: Mapping[str, tuple[int, ...]] | None, profile: CostProfile, engine: Engine, options: Any
-) -> tuple[float | None, int | None]:
-    effective = engine.effective(asked or engine.default_lists(options), options)
-    if effective.refused is not None:
-        return None, None
-    allowed, family = engine.allowed(options), engine.decode_family
-    reachable = min(allowed.reachable, int(profile.family(family).sizes[-1]))
-    return list_regret(profile, engine.dispatch(effective, options), family, reachable, allowed)
-
-
-def _notes(
-    lists: Sequence[ListEvidence], records: Sequence[StartRecord], engine: Engine, options: Any
-) -> tuple[str, ...]:
-    notes = []
-    default = next(item for item in lists if item.name == DEFAULT)
-    name = engine.list_names[0]
-    rule = tuple(engine.default_lists(options)[name])
-    if default.starts and tuple(default.effective.get(name, ())) != rule:
-        notes.append(
-            f"the engine captured {len(default.effective.get(name, ()))} sizes by default, our rules of {engine.spec} "
-            f"say {len(rule)}"
-        )
-    tuned = next(item for item in lists if item.name == TUNED)
-    said = engine.lint(tuned.asked, options) if tuned.asked is not None else ()
-    notes += [f"lint of the tuned list: {problem.message}" for problem in said if problem.severity == "error"]
-    if not any(record.served for record in records):
-        notes.append("no requests were served: what users would see is not known")
-    versions = sorted({record.version for record in records if record.version})
-    if any(version != str(engine.version) for version in versions):
-        notes.append(f"rules of {engine.version} were used, the engine calls itself {', '.join(versions)}")
-    failed = sum(record.served.failed for record in records if record.served)
-    if failed:
-        first = next(r.served.first_error for r in records if r.served and r.served.first_error)
-        notes.append(f"{failed} requests failed; the first: {first}")
-    clipped = max((record.clipped_requests for record in records), default=0)
-    if clipped:
-        notes.append(f"{clipped} requests were cut to the longest that the engine takes")
-    return tuple(notes)
+def _means(columns: Columns) -> dict[str, Interval]:
+    return {name: found for name, values in columns.items() if (found := interval(values)) is not None}

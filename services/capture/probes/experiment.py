@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from services.capture.probes import tasks
 from services.capture.probes.base import RunningEngine
+from services.capture.probes.compare_task import LOG_SETTLES_S, compare_list
 from services.capture.probes.engine_profile import build_engine_profile, terms_of
 from services.capture.probes.failures import EngineFailed
-from services.capture.probes.order import left_to_do
-from services.capture.probes.records import (
-    Comparison,
-    ExperimentPlan,
-    Purpose,
-    ReplayedStep,
-    StartRecord,
-    plain_lists,
-)
-from services.capture.probes.serving import Schedule, schedule
+from services.capture.probes.order import left_to_do, turns
+from services.capture.probes.records import Comparison, ExperimentPlan, Purpose, StartRecord, plain_lists
+from services.capture.probes.replayed_steps import compared_workload
+from services.capture.probes.serving import Schedule
 from services.capture.probes.starting import Starter
-from services.capture.replay_job import sample_window
+from services.capture.probes.time_limit import TimeLimit
+from services.capture.probes.tuned_list import Chooser, TunedList
+from services.capture.probes.workload import EngineWorkload
 from services.capture.spec import default_sizes
 from tuner.budget import Budget
 from tuner.cost_profile import CostProfile
-from tuner.engines.base import Engine, Lists
+from tuner.engines.base import Engine
 from tuner.ladders import powers_of_two
-from tuner.probe_plan import ProbePlan, first_probes
+from tuner.probe_plan import ProbePlan
 from tuner.profile_file import dump_profile, parse_profile
-from tuner.recommend import recommend
-from tuner.recommendation import Recommendation, ServingOptions, TuneRequest
+from tuner.recommendation import Recommendation
 from tuner.traffic import observe
-from workloads.errors import BadInput
 from workloads.models.config import ModelConfig
-from workloads.traces.records import RequestTrace, StepTrace, Traffic
 
 DEFAULT, TUNED, POWERS = "default", "tuned", "powers of two"
 PROFILE_FILE, LISTS_FILE = "profile.json", "lists.json"
-_CONTEXT_STEP_TOKENS = 64  # contexts are rounded to it: cases that differ by less are one
-_FALLBACK_LIST = (1, 2)
-_FALLBACK_SIZES = 6
 
 OnProgress = Callable[[int, str], None]
 """Told how many starts are recorded, and in a few words what is done now. Called while requests are timed: be quick."""
@@ -52,14 +42,30 @@ RoomyTask = Callable[[RunningEngine, tasks.Room, tasks.OnStep], Mapping[str, Any
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the folder holds; both are None while the profile is not complete.
+
+    Attributes:
+        left: names of the starts that the time limit left undone.
+    """
+
+    profile: CostProfile | None
+    comparison: Comparison | None
+    left: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One folder's question, and what is needed to answer it.
 
     Attributes:
         options: of the engine, as its rules read them.
+        workloads: in the order of the plan.
         starts: of the default and of the tuned list; powers of two are started once.
         log_settles_s: how long the engine takes to log what it counted.
+        limit: no start begins that would end later.
         told: progress.
+        on_start: called with the record of every start once it is over.
         on_recommended: called with the recommendation, where one is made here, before its list is first started.
     """
 
@@ -69,48 +75,38 @@ class Experiment:
     options: Any
     model: ModelConfig
     longest_tokens: int
-    traffic: Traffic
-    serving: ServingOptions
+    workloads: tuple[EngineWorkload, ...]
     budget: Budget
     starts: int
     trials: int = 12
-    log_settles_s: float = 1.5
+    log_settles_s: float = LOG_SETTLES_S
+    limit: TimeLimit = field(default_factory=TimeLimit)
     told: OnProgress = field(default=lambda done, now: None)
+    on_start: Callable[[StartRecord], None] = field(default=lambda record: None)
     on_recommended: Callable[[Recommendation], None] = field(default=lambda found: None)
 
-    def run(self) -> tuple[CostProfile, Comparison]:
-        """Everything that is still to be done; the folder then holds what a report is made of.
+    def run(self) -> Outcome:
+        """Everything that is still to be done in the time; the folder then holds what a report is made of.
 
         Raises:
             EngineFailed, MeasurementFailed: the engine could not be profiled.
             BadInput: the traffic does not fit the engine.
         """
+        wanted = {DEFAULT: self.starts, TUNED: self.starts, POWERS: 1}
+        schedules = self._schedules()  # before any start: requests that cannot be sent are bad input
+        while unprofiled := self._unprofiled():
+            if not self._in_time(unprofiled[0]):
+                return Outcome(None, None, (*unprofiled, *turns(wanted)))
+            self._measure(unprofiled[0])
         profile = self._profile()
         comparison = self._comparison(profile)
-        wanted = {DEFAULT: self.starts, TUNED: self.starts, POWERS: 1}
-        requests = self._schedule()
         while left := left_to_do(wanted, [(r.name, r.failure is None) for r in self._records("compare")]):
+            if not self._in_time("compare", self.plan.serve_s * len(schedules)):
+                break
             told = self._telling(f"{left[0]}, {len(left)} starts left")
-            task = partial(self._compared, comparison.steps, requests, told)
-            self.starter.run("compare", left[0], comparison.lists[left[0]], task)
-        return profile, comparison
-
-    @property
-    def fit_part(self) -> Traffic:
-        """What lists are chosen on."""
-        return self.traffic if self.plan.fit_share == 1 else self.traffic.window(0, self._cut)
-
-    @property
-    def test_part(self) -> Traffic:
-        """What lists are compared on: later traffic than any list was chosen on, where the traffic has an order."""
-        return self.traffic if self.plan.fit_share == 1 else self.traffic.window(self._cut, len(self.traffic))
-
-    @property
-    def _cut(self) -> int:
-        cut = int(len(self.traffic) * self.plan.fit_share)
-        if not 0 < cut < len(self.traffic):
-            raise BadInput(f"{len(self.traffic)} rows are too few to choose a list on one part and compare on another")
-        return cut
+            task = partial(self._compared, comparison, schedules, told)
+            self.on_start(self.starter.run("compare", left[0], comparison.lists[left[0]], task))
+        return Outcome(profile, comparison, left)
 
     @property
     def _own_end(self) -> int:
@@ -138,6 +134,9 @@ class Experiment:
     def _measured(self, purpose: Purpose) -> list[StartRecord]:
         return [record for record in self._records(purpose) if record.failure is None]
 
+    def _in_time(self, purpose: Purpose, least_s: float = 0.0) -> bool:
+        return self.limit.admits(purpose, self.starter.folder.starts(), least_s)
+
     def _telling(self, where: str) -> tasks.OnStep:
         """Progress of the start that begins now."""
         done = len(self.starter.folder.starts())
@@ -146,22 +145,17 @@ class Experiment:
 
     def _room(self) -> tasks.Room:
         known = [record.kv_tokens for record in self.starter.folder.starts() if record.kv_tokens]
-        return tasks.Room(self.longest_tokens, min(known, default=None))
+        return tasks.Room(self.longest_tokens, min(known, default=None), self.plan.protocol)
+
+    def _unprofiled(self) -> tuple[Purpose, ...]:
+        """Profiling starts that are still to be done, in order."""
+        wanted: dict[Purpose, int] = {"steps": 1, "profile": self.plan.profile_starts}
+        done = Counter(record.purpose for record in self.starter.folder.starts() if record.failure is None)
+        return tuple(purpose for purpose, count in wanted.items() for _ in range(count - done[purpose]))
 
     def _profile(self) -> CostProfile:
-        """The engine's profile: read back where its starts are recorded, measured where they are missing."""
-        folder, top = self.starter.folder, self._candidates[-1]
-        powers = self._powers(top)
-        self._measure("steps", powers, partial(self._priced, powers))
-        few = first_probes(top)[:: max(1, len(first_probes(top)) // _FALLBACK_SIZES)]
-        eager = tuple(dict.fromkeys(size for size in (*few, top) if size > _FALLBACK_LIST[-1]))
-        if eager:
-            self._measure("fallback", _FALLBACK_LIST, partial(self._timed, eager))
-        for _ in range(self.plan.profile_starts - len(self._measured("profile"))):
-            found = {timing.rows for record in self._measured("profile") for timing in record.steps}
-            # What the first start found worth reading is what the others read again.
-            task = partial(self._timed, tuple(sorted(found))) if found else partial(self._probed, self._probe_plan())
-            self._measure_once("profile", self._candidates, task)
+        """As it stands in the folder; built from its starts the first time."""
+        folder = self.starter.folder
         stored = folder.path / PROFILE_FILE
         if not stored.is_file():
             folder.write_text(PROFILE_FILE, dump_profile(self._built()))
@@ -178,35 +172,56 @@ class Experiment:
             command=self.plan.command,
         )
 
-    def _probe_plan(self) -> ProbePlan:
-        """Probes aim at the steps that this traffic makes, as far as the coarse profile can tell."""
-        candidates = self._candidates
-        seen = observe(self.fit_part, self.engine, self.options, self._built(), self._serving()).decode
-        within = seen.sizes <= candidates[-1]
-        return ProbePlan(candidates, tuple(seen.sizes[within].tolist()), tuple(seen.steps[within].tolist()))
+    def _measure(self, purpose: Purpose) -> None:
+        """One profiling start.
 
-    def _serving(self) -> ServingOptions:
-        """With the KV cache that the engine reported, where nobody gave one."""
-        return replace(self.serving, kv_tokens=self.serving.kv_tokens or self._room().kv_tokens)
-
-    def _measure(self, purpose: Purpose, sizes: tuple[int, ...], task: RoomyTask) -> None:
-        if not self._measured(purpose):
-            self._measure_once(purpose, sizes, task)
-
-    def _measure_once(self, purpose: Purpose, sizes: tuple[int, ...], task: RoomyTask) -> None:
+        Raises:
+            EngineFailed: it failed, as the next one would.
+        """
+        sizes, task = self._profiling(purpose)
         told = self._telling(f"profiling ({purpose})")
 
         def work(engine: RunningEngine) -> Mapping[str, Any]:
-            return task(engine, tasks.Room(self.longest_tokens, engine.observe().kv_tokens), told)
+            room = tasks.Room(self.longest_tokens, engine.observe().kv_tokens, self.plan.protocol)
+            return task(engine, room, told)
 
         record = self.starter.run(purpose, purpose, self._lists(sizes), work)
+        self.on_start(record)
         if record.failure is not None:
             raise EngineFailed(record.failure)
 
+    def _profiling(self, purpose: Purpose) -> tuple[tuple[int, ...], RoomyTask]:
+        """What is captured, and what is read."""
+        if purpose == "steps":
+            coarse = tasks.coarse_sizes(self._candidates, self._powers(self._candidates[-1]))
+            return coarse.captured, partial(self._priced, coarse)
+        found = {timing.rows for record in self._measured("profile") for timing in record.steps}
+        # What the first start found worth reading is what the others read again.
+        task = partial(self._timed, tuple(sorted(found))) if found else partial(self._probed, self._probe_plan())
+        return self._candidates, task
+
+    def _probe_plan(self) -> ProbePlan:
+        """Probes aim at the steps that the workloads make, all alike, as far as the coarse profile can tell."""
+        candidates, coarse = self._candidates, self._built()
+        weights: Counter[int] = Counter()
+        for workload in self._with_kv_cache():
+            seen = observe(workload.fit_part, self.engine, self.options, coarse, workload.serving).decode
+            share = seen.steps / seen.steps.sum()
+            weights.update(dict(zip(seen.sizes.tolist(), share.tolist(), strict=True)))
+        within = sorted((size, weight) for size, weight in weights.items() if size <= candidates[-1])
+        return ProbePlan(candidates, tuple(size for size, _ in within), tuple(weight for _, weight in within))
+
+    def _with_kv_cache(self) -> tuple[EngineWorkload, ...]:
+        """The workloads with the KV cache that the engine reported, where nobody gave one."""
+        known = self._room().kv_tokens
+        return tuple(
+            replace(of, serving=replace(of.serving, kv_tokens=of.serving.kv_tokens or known)) for of in self.workloads
+        )
+
     def _priced(
-        self, powers: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
+        self, coarse: tasks.CoarseSizes, engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
     ) -> Mapping[str, Any]:
-        return tasks.price_steps(engine, powers, self.plan.context_tokens, room, self.plan.protocol, told)
+        return tasks.price_steps(engine, coarse, self.plan.context_tokens, room, self.plan.protocol, told)
 
     def _timed(
         self, sizes: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
@@ -220,85 +235,51 @@ class Experiment:
         return tasks.probe_sizes(engine, plan, terms, self.plan.context_tokens, room, self.plan.protocol, told)
 
     def _compared(
-        self, steps: tuple[ReplayedStep, ...], requests: Schedule | None, told: tasks.OnStep, engine: RunningEngine
+        self, comparison: Comparison, schedules: Mapping[str, Schedule], told: tasks.OnStep, engine: RunningEngine
     ) -> Mapping[str, Any]:
-        name = self.engine.name
-        return tasks.compare_list(engine, name, steps, requests, self.plan.protocol, told, self.log_settles_s)
+        name, protocol = self.engine.name, self.plan.protocol
+        return compare_list(engine, name, comparison.cases, schedules, protocol, told, self.log_settles_s)
 
     def _comparison(self, profile: CostProfile) -> Comparison:
         """Lists and steps, fixed before the first comparing start."""
         stored = self.starter.folder.read(LISTS_FILE, Comparison)
         if stored is not None:
             return stored
-        before = None
-        tuned, origin = self.plan.lists, self.plan.lists_from or "given"
-        if tuned is None:
-            found = recommend(
-                TuneRequest(
-                    traffic=self.fit_part,
-                    trace_name=self.plan.workload,
-                    engine=self.engine,
-                    options=self.options,
-                    profile=profile,
-                    raw_options=self.plan.options,
-                    serving=self._serving(),
-                    budget=self.budget,
-                    trials=self.trials,
-                )
+        workloads = self._with_kv_cache()
+        tuned = self._tuned(profile, workloads)
+        compared = tuple(
+            compared_workload(
+                workload,
+                self.engine,
+                self.options,
+                profile,
+                limit=self.plan.replay_steps,
+                context_tokens=self.plan.context_tokens,
+                fitting=self._room().context,
             )
-            self.on_recommended(found)
-            tuned, origin, before = self._covering(found.lists), f"profile {profile.name}", found.verdict
+            for workload in workloads
+        )
         comparison = Comparison(
-            lists={DEFAULT: None, TUNED: tuned, POWERS: self._lists(self._powers(self._own_end))},
-            steps=self._steps(profile),
-            requested_by=origin,
-            verdict_before=before,
+            lists={DEFAULT: None, TUNED: tuned.lists, POWERS: self._lists(self._powers(self._own_end))},
+            workloads=compared,
+            requested_by=tuned.requested_by,
+            verdict_before=tuned.verdict,
             profile_digest=profile.digest(),
         )
         self.starter.folder.write(LISTS_FILE, Comparison, comparison)
         return comparison
 
-    def _covering(self, lists: Lists) -> dict[str, tuple[int, ...]]:
-        """The lists with the end of the engine's own, where mixed steps of it are larger than any decode step.
+    def _tuned(self, profile: CostProfile, workloads: tuple[EngineWorkload, ...]) -> TunedList:
+        if self.plan.lists is not None:
+            return TunedList(plain_lists(self.plan.lists), self.plan.lists_from or "given", None)
+        raw = dict(self.plan.options)
+        chooser = Chooser(self.engine, self.options, raw, profile, self.budget, self.trials, self.on_recommended)
+        return chooser.choose(workloads)
 
-        Such a size cannot be profiled by decoding; a tuned list never covers less than the default.
-        """
-        name = self.engine.list_names[0]
-        covering = plain_lists(lists)
-        if len(self.engine.list_families[name]) > 1 and covering[name][-1] < self._own_end:
-            covering[name] = (*covering[name], self._own_end)
-        return covering
-
-    def _steps(self, profile: CostProfile) -> tuple[ReplayedStep, ...]:
-        """Recorded (or simulated) decode steps of the test part, as many as are replayed."""
-        seen = observe(self.test_part, self.engine, self.options, profile, self._serving())
-        family, room = seen.decode_family, self._room()
-        known = bool(np.isfinite(seen.steps.kv_tokens).any())
-        window = sample_window(seen.steps, family, name=self.plan.workload, limit=self.plan.replay_steps)
-        weights: dict[tuple[int, int], float] = {}
-        for step in window.steps:
-            wanted = step.kv_tokens // step.rows if known else self.plan.context_tokens
-            rounded = max(1, round(wanted / _CONTEXT_STEP_TOKENS)) * _CONTEXT_STEP_TOKENS
-            key = step.rows, room.context(step.rows, rounded)
-            weights[key] = weights.get(key, 0.0) + step.weight
-        return tuple(ReplayedStep(rows, context, weight) for (rows, context), weight in sorted(weights.items()))
-
-    def _schedule(self) -> Schedule | None:
-        part = self.test_part
-        if self.plan.serve_s == 0 or not isinstance(part, RequestTrace):
-            return None
-        return schedule(part, load=self.plan.load, within_s=self.plan.serve_s, longest_tokens=self.longest_tokens)
-
-
-def typical_context(traffic: Traffic, otherwise: int = 1024) -> int:
-    """Mean tokens that one row of a decode step attends to, over the steps that this traffic makes."""
-    if isinstance(traffic, StepTrace):
-        known = np.isfinite(traffic.kv_tokens)
-        if not known.any():
-            return otherwise
-        rows = traffic.size[known] * traffic.steps[known]
-        tokens = max(1.0, float((traffic.kv_tokens[known] * traffic.steps[known]).sum() / rows.sum()))
-    else:
-        outputs = traffic.output_tokens.astype(np.float64)
-        tokens = float(outputs @ (traffic.input_tokens + outputs / 2) / outputs.sum())
-    return max(_CONTEXT_STEP_TOKENS, round(tokens / _CONTEXT_STEP_TOKENS) * _CONTEXT_STEP_TOKENS)
+    def _schedules(self) -> dict[str, Schedule]:
+        """Workload -> what is sent in every comparing start."""
+        made = {
+            of.plan.name: of.schedule(self.plan.serve_s, self.longest_tokens, stream)
+            for stream, of in enumerate(self.workloads)
+        }
+        return {name: schedule for name, schedule in made.items() if schedule is not None}

@@ -2,7 +2,7 @@
 
     plan.json             what is measured how, and the thresholds of the verdict; written before the first start
     profile.json          the engine's cost profile, once its starts are there
-    lists.json            the lists compared and the steps replayed; written before the first start that compares
+    lists.json            the lists compared and the steps replayed of each workload; written before any start compares
     start-NNNN.json       one start each
     start-NNNN.log        what the engine printed
 
@@ -22,17 +22,36 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.capture.probes.compile_cache import CacheState
 from services.capture.probes.failures import EngineFailure
 from services.capture.probes.serving import Served
-from services.capture.probes.step_time import StepProtocol, StepTiming
+from services.capture.probes.step_time import StepCase, StepProtocol, StepTiming
 from tuner.engine_verdict import EngineThresholds
 from workloads.errors import BadInput, BadUsage
 
 T = TypeVar("T")
 
-Purpose = Literal["steps", "fallback", "profile", "compare"]
-"""steps: what a real row and a real KV token cost, and prefill. fallback: steps without graphs. profile: sizes.
-compare: one of the lists."""
+Purpose = Literal["steps", "profile", "compare"]
+"""steps: what a real row and a real KV token cost, steps without graphs, and prefill. profile: sizes. compare: one of
+the lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorkload:
+    """Recorded traffic that the list is to serve.
+
+    Attributes:
+        name: tells it from the other workloads of the experiment.
+        digest: of its content.
+        load: arrival times are divided by it.
+        fit_share: first part of the traffic, in time, that lists are chosen on; the rest is what they are compared on.
+            1 does both on all of it: traffic without an order in time.
+    """
+
+    name: str
+    digest: str
+    load: float
+    fit_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +60,11 @@ class ExperimentPlan:
 
     Attributes:
         way: how the engine is reached, `server` or `offline`.
-        workload, workload_digest: name and content of the recorded traffic.
-        fit_share: first part of the traffic, in time, that lists are chosen on; the rest is what they are compared on.
-            1 does both on all of it: traffic without an order in time.
-        serve_s: seconds of arrivals that are sent; 0 replays step sizes only.
-        context_tokens: context at which sizes are profiled, that of the workload.
-        replay_steps: most distinct recorded steps that are replayed.
+        workloads: what one list is to serve; every start serves all of them.
+        serve_s: seconds of arrivals that are sent, of each workload; 0 replays step sizes only.
+        context_tokens: context at which sizes are profiled, that of the workloads.
+        replay_steps: most distinct recorded steps that are replayed, of each workload.
+        max_length, regret: bounds of the list that is chosen here; None leaves the length open, or allows any regret.
         lists: given lists in place of tuned ones, with where they are from; None tunes on the engine's own profile.
         written_at: set when the plan is first written; no part of the comparison.
     """
@@ -56,16 +74,15 @@ class ExperimentPlan:
     way: str
     model: str
     dummy_weights: bool
-    workload: str
-    workload_digest: str
-    load: float
-    fit_share: float
+    workloads: tuple[PlannedWorkload, ...]
     serve_s: float
     context_tokens: int
     replay_steps: int
     profile_starts: int
     protocol: StepProtocol
     thresholds: EngineThresholds
+    max_length: int | None = None
+    regret: float | None = None
     lists: Mapping[str, tuple[int, ...]] | None = None
     lists_from: str | None = None
     written_at: str | None = None
@@ -82,6 +99,21 @@ class ReplayedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedWorkload:
+    """What is replayed of a workload, and whether the engine can keep up with it.
+
+    Attributes:
+        load_share: offered / sustainable token rate by the simulation; None where steps were recorded.
+        overloaded: by the simulation the queue grows without end.
+    """
+
+    name: str
+    steps: tuple[ReplayedStep, ...]
+    load_share: float | None = None
+    overloaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """What is compared, fixed before the first comparing start.
 
@@ -94,10 +126,16 @@ class Comparison:
     """
 
     lists: Mapping[str, Mapping[str, tuple[int, ...]] | None]
-    steps: tuple[ReplayedStep, ...]
+    workloads: tuple[ComparedWorkload, ...]
     requested_by: str
     verdict_before: str | None = None
     profile_digest: str | None = None
+
+    @property
+    def cases(self) -> tuple[StepCase, ...]:
+        """Every replayed step of any workload, once."""
+        found = {StepCase(step.rows, step.context_tokens) for of in self.workloads for step in of.steps}
+        return tuple(sorted(found, key=lambda case: (case.rows, case.context_tokens)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +158,22 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadRun:
+    """The requests of one workload as one start served them.
+
+    Attributes:
+        census: None where the engine logs no steps.
+        clipped_requests: asked for more than the longest that the engine takes, and were cut to it.
+        preemptions: times that a running request lost its KV cache; None where the engine does not count them.
+    """
+
+    served: Served
+    census: Census | None
+    clipped_requests: int
+    preemptions: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StartRecord:
     """One start of the engine, whatever became of it.
 
@@ -127,7 +181,11 @@ class StartRecord:
         name: of the list that was compared, or of the purpose.
         lists: what was asked for; None is the engine's default.
         effective: what its log says was captured.
+        compile_cache: whether compiled code was there; a cold start compiles first. None where nothing is known of it.
         steps: step times by size and context.
+        failed_cases: steps of which no reading came out.
+        runs: by workload.
+        part_s: seconds by part of the start.
     """
 
     purpose: Purpose
@@ -143,11 +201,12 @@ class StartRecord:
     graph_memory_mib: float | None = None
     kv_tokens: int | None = None
     device: str | None = None
+    compile_cache: CacheState | None = None
     steps: tuple[StepTiming, ...] = ()
+    failed_cases: tuple[StepCase, ...] = ()
     prefill: tuple[PrefillTiming, ...] = ()
-    served: Served | None = None
-    census: Census | None = None
-    clipped_requests: int = 0
+    runs: Mapping[str, WorkloadRun] = field(default_factory=dict)
+    part_s: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
 
 

@@ -14,6 +14,7 @@ from workloads.errors import BadInput
 from workloads.traces.records import RequestTrace
 
 _SEED = 500_000_000  # away from the prompts that step times are read with
+_STREAM_STRIDE = 5_000_000  # more requests than any stream has
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,11 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One run. Milliseconds over requests; throughput over the time from the first arrival to the last token."""
+    """One run. Milliseconds over requests; throughput over the time from the first arrival to the last token.
+
+    Attributes:
+        drain_s: from the last arrival to the last token.
+    """
 
     requests: int
     failed: int
@@ -41,10 +46,14 @@ class Served:
     tpot_p99_ms: float
     throughput_tokens_per_s: float
     span_s: float
+    drain_s: float
 
 
-def schedule(trace: RequestTrace, *, load: float, within_s: float, longest_tokens: int) -> Schedule:
+def schedule(trace: RequestTrace, *, load: float, within_s: float, longest_tokens: int, stream: int = 0) -> Schedule:
     """The requests that arrive in the first `within_s` seconds once arrival times are divided by `load`.
+
+    Args:
+        stream: number of the workload; prompts of two of them share no prefix.
 
     Raises:
         BadInput: fewer than two requests arrive in that time.
@@ -57,7 +66,7 @@ def schedule(trace: RequestTrace, *, load: float, within_s: float, longest_token
     kept_in = np.minimum(inputs, longest_tokens - 1)
     kept_out = np.minimum(outputs, longest_tokens - kept_in)
     requests = tuple(
-        ProbeRequest(float(at), int(prompt), int(output), _SEED + i)
+        ProbeRequest(float(at), int(prompt), int(output), _SEED + stream * _STREAM_STRIDE + i)
         for i, (at, prompt, output) in enumerate(zip(at_s[:count], kept_in, kept_out, strict=True))
     )
     return Schedule(requests, int(((kept_in < inputs) | (kept_out < outputs)).sum()))
@@ -76,7 +85,8 @@ def summarise(timings: Sequence[RequestTiming]) -> Served:
         sentence = errors[0] if errors else "no request asked for two output tokens"
         raise EngineFailed(EngineFailure("refused", f"no request was answered: {sentence}"))
     ttft_ms = [timing.ttft_ms for timing in good]
-    span_s = max(timing.last_s for timing in good) - min(timing.sent_s for timing in good)
+    end_s = max(timing.last_s for timing in good)
+    span_s = end_s - min(timing.sent_s for timing in good)
     return Served(
         requests=len(timings),
         failed=len(errors),
@@ -87,4 +97,5 @@ def summarise(timings: Sequence[RequestTiming]) -> Served:
         tpot_p99_ms=float(np.percentile(tpot_ms, 99)),
         throughput_tokens_per_s=sum(timing.output_tokens for timing in good) / span_s,
         span_s=span_s,
+        drain_s=max(0.0, end_s - max(timing.sent_s for timing in timings)),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from services.capture.probes.base import Launch, Probe, RunningEngine
+from services.capture.probes.compile_cache import state_in
 from services.capture.probes.device import device_name
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.records import Folder, Purpose, StartRecord, now, plain_lists
@@ -30,25 +31,34 @@ class Starter:
             BadUsage: an option cannot be passed on; nothing is recorded.
             EngineFailed: the engine is not installed, which no other start will change; nothing is recorded.
         """
-        number, begin_s = self.folder.next_number(), time.monotonic()
+        number, begin_s, part_s = self.folder.next_number(), time.monotonic(), dict[str, float]()
         record = StartRecord(purpose, name, number, now(), lists, device=device_name())
         try:
             engine = self.probe.start(replace(self.launch, lists=lists), self.folder.log_path(number))
+            part_s["start"] = _since(begin_s)
             try:
-                record = _observed(record, engine)
+                record = _observed(record, engine, self.launch.engine.name)
+                task_begin_s = time.monotonic()
                 record = replace(record, **task(engine))
+                part_s |= record.part_s or {"measure": _since(task_begin_s)}
             finally:
+                stop_begin_s = time.monotonic()
                 engine.stop()
+                part_s["stop"] = _since(stop_begin_s)
         except EngineFailed as error:
             if error.failure.kind == "not_installed":
                 raise
             record = replace(record, failure=error.failure)
-        record = replace(record, seconds=round(time.monotonic() - begin_s, 1))
+        record = replace(record, part_s=part_s, seconds=_since(begin_s))
         self.folder.add(record)
         return record
 
 
-def _observed(record: StartRecord, engine: RunningEngine) -> StartRecord:
+def _since(begin_s: float) -> float:
+    return round(time.monotonic() - begin_s, 1)
+
+
+def _observed(record: StartRecord, engine: RunningEngine, engine_name: str) -> StartRecord:
     seen = engine.observe()
     return replace(
         record,
@@ -58,4 +68,5 @@ def _observed(record: StartRecord, engine: RunningEngine) -> StartRecord:
         capture_s=seen.capture_s,
         graph_memory_mib=seen.graph_memory_mib,
         kv_tokens=seen.kv_tokens,
+        compile_cache=state_in(engine.log.read_text(errors="replace"), engine_name),
     )

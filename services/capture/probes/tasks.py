@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.capture.probes.base import Batch, RunningEngine
-from services.capture.probes.census import census_of
-from services.capture.probes.records import PrefillTiming, ReplayedStep
-from services.capture.probes.serving import Schedule, summarise
+from services.capture.probes.records import PrefillTiming
 from services.capture.probes.step_terms import StepTerms
-from services.capture.probes.step_time import BLOCK_TOKENS, StepCase, StepProtocol, StepTiming, time_steps
+from services.capture.probes.step_time import (
+    BLOCK_TOKENS,
+    StepCase,
+    StepProtocol,
+    StepTiming,
+    failed_cases,
+    time_steps,
+)
 from tuner.probe_plan import ProbePlan, first_probes
 from tuner.probing import advise
 
 OnStep = Callable[[str], None]
 """Told in a few words what was just measured."""
 
+_EAGER_SIZES = 4
 _PREFILL_READINGS = 3
 _PREFILL_SEED = 900_000_000
-_WARM_UP = Batch(rows=4, prompt_tokens=64, output_tokens=16, seed=800_000_000)
-_LOG_SETTLES_S = 1.5  # engines log a table of graphs once a second here
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +61,56 @@ class Room:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CoarseSizes:
+    """What the start that prices rows and KV tokens captures, and what it reads without a graph, above that.
+
+    Captured are the lower sizes only, so that one start gives both. Prices do not suffer: up to a quarter of the end,
+    a few long contexts fill the whole KV cache, which is as far as a price of KV tokens has to reach, and small and
+    large buckets are there. Without graphs nothing could be priced: a step that waits for its launches hides what a KV
+    token costs.
+    """
+
+    captured: tuple[int, ...]
+    eager: tuple[int, ...]
+
+
+def coarse_sizes(candidates: Sequence[int], powers: Sequence[int]) -> CoarseSizes:
+    """A quarter of the way to the last candidate in graphs, four sizes (fewer where there are fewer) above it.
+
+    Args:
+        powers: of two, as far as the engine captures them.
+    """
+    captured = tuple(size for size in powers if size <= max(candidates[-1] // 4, powers[0] + 1, 4))
+    above = [size for size in first_probes(candidates[-1]) if size > captured[-1] and size in candidates]
+    return CoarseSizes(captured, tuple(above[-_EAGER_SIZES:]))
+
+
 def price_steps(
-    engine: RunningEngine, buckets: Sequence[int], context_tokens: int, room: Room, protocol: StepProtocol, told: OnStep
+    engine: RunningEngine, sizes: CoarseSizes, context_tokens: int, room: Room, protocol: StepProtocol, told: OnStep
 ) -> dict[str, Any]:
-    """Every bucket full, three buckets at three contexts and two fills, and prefill by token count."""
-    cases = [StepCase(bucket, room.context(bucket, context_tokens)) for bucket in buckets]
-    for bucket in _spread(buckets):
-        below = max((size for size in buckets if size < bucket), default=0)
-        for rows in dict.fromkeys((bucket, below + max(1, (bucket - below) // 8))):
-            for wanted in (context_tokens // 2, context_tokens, 2 * context_tokens):
-                cases.append(StepCase(rows, room.context(rows, wanted)))
-    steps = time_steps(engine, cases, protocol, lambda case: told(f"{case.rows} rows at {case.context_tokens} tokens"))
+    """Steps without graphs; two buckets at three contexts and two fills, a few others full; prefill by token count."""
+    eager = [StepCase(size, room.context(size, context_tokens)) for size in sizes.eager]
+    priced = _priced_cases(sizes.captured, context_tokens, room)
+    quick = replace(protocol, repeats=min(protocol.repeats, protocol.least_repeats))
+
+    def told_case(case: StepCase) -> None:
+        told(f"{case.rows} rows at {case.context_tokens} tokens")
+
+    # The larger ones first: the smaller ones then find their prompts computed.
+    steps = time_steps(engine, eager, quick, told_case) + time_steps(engine, priced, protocol, told_case)
     tokens = [1 << k for k in range(7, 15) if 1 << k < room.longest_tokens]
-    return {"steps": steps, "prefill": tuple(_prefill(engine, n, told) for n in tokens)}
+    prefill = tuple(_prefill(engine, n, told) for n in tokens)
+    return {"steps": steps, "failed_cases": failed_cases((*eager, *priced), steps), "prefill": prefill}
 
 
 def time_sizes(
     engine: RunningEngine, sizes: Sequence[int], context_tokens: int, room: Room, protocol: StepProtocol, told: OnStep
 ) -> dict[str, Any]:
     """Full steps of every size."""
-    cases = [StepCase(size, room.context(size, context_tokens)) for size in sizes]
-    return {"steps": time_steps(engine, cases, protocol, lambda case: told(f"size {case.rows}"))}
+    cases = _full_cases(sizes, max(sizes), context_tokens, room)
+    steps = time_steps(engine, cases, protocol, lambda case: told(f"size {case.rows}"))
+    return {"steps": steps, "failed_cases": failed_cases(cases, steps)}
 
 
 def probe_sizes(
@@ -90,38 +122,23 @@ def probe_sizes(
     protocol: StepProtocol,
     told: OnStep,
 ) -> dict[str, Any]:
-    """Few sizes: a coarse grid, then wherever another reading could still change the best list."""
+    """Few sizes: a coarse grid, then wherever another reading could still change the best list.
+
+    A size that gives no reading is asked for once. The search ends early where the largest one gives none: nothing
+    above it is known then.
+    """
     steps: list[StepTiming] = []
+    failed: list[StepCase] = []
     wanted = tuple(size for size in first_probes(plan.candidates[-1]) if size in plan.candidates)
     while wanted:
-        steps += time_sizes(engine, wanted, context_tokens, room, protocol, told)["steps"]
+        cases = _full_cases(wanted, plan.candidates[-1], context_tokens, room)
+        found = time_steps(engine, cases, protocol, lambda case: told(f"size {case.rows}"))
+        steps, failed = [*steps, *found], [*failed, *failed_cases(cases, found)]
         g_ms = {t.rows: max(t.step_ms - terms.extra_ms(t.rows, t.context_tokens), 1e-3) for t in steps}
-        wanted = tuple(size for size in advise(g_ms, plan).probes if size not in g_ms)
-    return {"steps": tuple(sorted(steps, key=lambda timing: timing.rows))}
-
-
-def compare_list(
-    engine: RunningEngine,
-    engine_name: str,
-    steps: Sequence[ReplayedStep],
-    schedule: Schedule | None,
-    protocol: StepProtocol,
-    told: OnStep,
-    log_settles_s: float = _LOG_SETTLES_S,
-) -> dict[str, Any]:
-    """The recorded step sizes, then the recorded requests at their times."""
-    fields: dict[str, Any] = {}
-    if schedule is not None:  # first: the cache holds no prompt of ours yet
-        requests = schedule.requests
-        engine.batch_s(_WARM_UP)  # what an engine does once, at its first request, is no user's time to first token
-        begin = engine.log.stat().st_size
-        timings = engine.serve(requests, lambda done: told(f"{done} of {len(requests)} requests"))
-        time.sleep(log_settles_s)
-        census = census_of(engine.log, begin, engine_name)
-        fields = {"served": summarise(timings), "census": census, "clipped_requests": schedule.clipped}
-    cases = [StepCase(step.rows, step.context_tokens) for step in steps]
-    timed = time_steps(engine, cases, protocol, lambda case: told(f"replay of {case.rows} rows"))
-    return fields | {"steps": timed}
+        asked = {*g_ms, *(case.rows for case in failed)}
+        known = plan.candidates[-1] in g_ms
+        wanted = tuple(size for size in advise(g_ms, plan).probes if size not in asked) if known else ()
+    return {"steps": tuple(sorted(steps, key=lambda timing: timing.rows)), "failed_cases": tuple(failed)}
 
 
 def _prefill(engine: RunningEngine, tokens: int, told: OnStep) -> PrefillTiming:
@@ -132,7 +149,21 @@ def _prefill(engine: RunningEngine, tokens: int, told: OnStep) -> PrefillTiming:
     return PrefillTiming(tokens, tuple(seconds * 1e3 for seconds in readings_s))
 
 
-def _spread(buckets: Sequence[int]) -> list[int]:
-    """The largest bucket and those nearest to a quarter and a sixteenth of it: enough that the next one is far."""
+def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: Room) -> list[StepCase]:
+    """Full steps, all at the context that fits the largest size of the start: its prompts are those of all others."""
+    context_tokens = room.context(largest, context_tokens)
+    return [StepCase(size, room.context(size, context_tokens)) for size in sizes]
+
+
+def _priced_cases(buckets: Sequence[int], context_tokens: int, room: Room) -> list[StepCase]:
+    """The largest bucket and one an eighth of it, full and little more than the bucket below, at three contexts; and
+    full steps of buckets in between, for a first idea of the curve."""
+    cases = []
     largest = max(buckets)
-    return list(dict.fromkeys(min(buckets, key=lambda size: abs(size - largest / part)) for part in (1, 4, 16)))
+    for bucket in dict.fromkeys((largest, min(buckets, key=lambda size: abs(size - max(2, largest // 8))))):
+        below = max((size for size in buckets if size < bucket), default=0)
+        for rows in dict.fromkeys((bucket, below + max(1, (bucket - below) // 8))):
+            for wanted in (context_tokens // 2, context_tokens, 2 * context_tokens):
+                cases.append(StepCase(rows, room.context(rows, wanted)))
+    cases += [StepCase(bucket, room.context(bucket, context_tokens)) for bucket in buckets[::2]]
+    return list(dict.fromkeys(cases))

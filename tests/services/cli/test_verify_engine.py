@@ -42,7 +42,10 @@ def test_the_engine_is_profiled_and_lists_are_compared_in_it(
     assert answer["lists"][1]["effective"] == {"capture": [1, 4]} and answer["thresholds"]["margin_share"] == 0.01
     records = tmp_path / "records"
     assert {"plan.json", "profile.json", "lists.json", "report.md"} <= {path.name for path in records.iterdir()}
-    assert "| mean replayed step ms |" in (records / "report.md").read_text()
+    assert "mean decode step ms |" in (records / "report.md").read_text()
+    (only,) = answer["workloads"]
+    assert (only["name"], answer["workload"], answer["load"]) == (answer["workload"], "trace.csv", 1.0)
+    assert answer["lists"][1]["figures"]["mean_step_ms"] == only["lists"][1]["figures"]["mean_step_ms"]
     profile = captune("profile", "show", records / "profile.json", "--json").document
     assert profile["software"]["engine"] == "vllm@0.23.0" and profile["families"]["decode_full"]["points"]
 

@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from services.capture.probes.compile_cache import CacheState
 from services.capture.probes.evidence import Evidence, weigh
-from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment, typical_context
+from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment
 from services.capture.probes.failures import EngineFailed
-from services.capture.probes.records import ExperimentPlan, Folder
+from services.capture.probes.records import ExperimentPlan, Folder, PlannedWorkload, StartRecord
 from services.capture.probes.starting import Starter
 from services.capture.probes.step_time import StepProtocol
+from services.capture.probes.time_limit import TimeLimit
+from services.capture.probes.workload import EngineWorkload, typical_context
+from services.engine_view import read_evidence
 from tests.services.capture.probes.conftest import MakeLaunch
 from tests.services.capture.probes.virtual import Costs, VirtualProbe
 from tuner.budget import Budget
@@ -27,10 +31,14 @@ from workloads.traces.records import RequestTrace
 MakeExperiment = Callable[..., Experiment]
 
 
-def requests(count: int = 1500) -> RequestTrace:
-    draw = np.random.default_rng(0)
+def requests(count: int = 1500, seed: int = 0) -> RequestTrace:
+    draw = np.random.default_rng(seed)
     arrivals = np.concatenate(([0.0], np.cumsum(draw.exponential(0.04, count - 1))))
     return RequestTrace(arrivals, draw.integers(200, 1200, count), draw.integers(20, 200, count))
+
+
+def workload(name: str, load: float, trace: RequestTrace) -> EngineWorkload:
+    return EngineWorkload(PlannedWorkload(name, trace.digest(), load, 0.7), trace, ServingOptions(load=load))
 
 
 @pytest.fixture
@@ -40,20 +48,19 @@ def experiment(launch: MakeLaunch, tmp_path: Path) -> MakeExperiment:
         starts: int = 1,
         load: float = 1.0,
         lists: dict[str, tuple[int, ...]] | None = None,
+        also: tuple[EngineWorkload, ...] = (),
     ) -> Experiment:
-        trace, started = requests(), launch(options={"max_num_seqs": "64"})
+        workloads = (workload("made up", load, requests()), *also)
+        started = launch(options={"max_num_seqs": "64"})
         plan = ExperimentPlan(
             engine="vllm@0.23.0",
             options=started.raw_options,
             way="server",
             model="llama-3.1-8b",
             dummy_weights=True,
-            workload="made up",
-            workload_digest=trace.digest(),
-            load=load,
-            fit_share=0.7,
+            workloads=tuple(of.plan for of in workloads),
             serve_s=5.0,
-            context_tokens=typical_context(trace),
+            context_tokens=typical_context([of.traffic for of in workloads]),
             replay_steps=8,
             profile_starts=2,
             protocol=StepProtocol(repeats=2),
@@ -68,8 +75,7 @@ def experiment(launch: MakeLaunch, tmp_path: Path) -> MakeExperiment:
             options=started.options,
             model=load_config("llama-3.1-8b"),
             longest_tokens=131_072,
-            traffic=trace,
-            serving=ServingOptions(load=load),
+            workloads=workloads,
             budget=Budget(),
             starts=starts,
             trials=1,
@@ -80,9 +86,10 @@ def experiment(launch: MakeLaunch, tmp_path: Path) -> MakeExperiment:
 
 
 def weighed(made: Experiment) -> Evidence:
-    profile, comparison = made.run()
+    outcome = made.run()
+    assert outcome.profile is not None and outcome.comparison is not None and not outcome.left
     records = made.starter.folder.starts()
-    return weigh(records, comparison, profile, made.engine, made.options, made.plan.thresholds)
+    return weigh(records, outcome.comparison, outcome.profile, made.engine, made.options, made.plan.thresholds)
 
 
 def test_a_shorter_list_that_is_as_fast_is_adopted_and_records_accumulate(experiment: MakeExperiment) -> None:
@@ -91,16 +98,16 @@ def test_a_shorter_list_that_is_as_fast_is_adopted_and_records_accumulate(experi
     assert weighed(made).decision.verdict == "inconclusive"  # one start of each decides nothing
     folder = made.starter.folder
     names = [(record.purpose, record.name) for record in folder.starts()]
-    assert [purpose for purpose, _ in names[:4]] == ["steps", "fallback", "profile", "profile"]
-    assert [name for _, name in names[4:]] == [DEFAULT, TUNED, POWERS]
+    assert [purpose for purpose, _ in names[:3]] == ["steps", "profile", "profile"]
+    assert [name for _, name in names[3:]] == [DEFAULT, TUNED, POWERS]
     thresholds_written = (folder.path / "plan.json").stat().st_mtime_ns
     assert thresholds_written <= (folder.path / "start-0001.json").stat().st_mtime_ns
 
     evidence = weighed(replace(made, starts=5))
     names = [(record.purpose, record.name) for record in folder.starts()]
-    assert [name for _, name in names[7:11]] == [TUNED, DEFAULT, DEFAULT, TUNED] and len(names) == 15
+    assert [name for _, name in names[6:10]] == [TUNED, DEFAULT, DEFAULT, TUNED] and len(names) == 14
     weighed(replace(made, starts=5))
-    assert len(folder.starts()) == 15  # everything is there: nothing is started
+    assert len(folder.starts()) == 14  # everything is there: nothing is started
 
     default, tuned, powers = evidence.lists
     assert (default.starts, tuned.starts, powers.starts) == (5, 5, 1)
@@ -108,19 +115,26 @@ def test_a_shorter_list_that_is_as_fast_is_adopted_and_records_accumulate(experi
     assert powers.effective == {"capture": (1, 2, 4, 8, 16, 32, 64, 128)}
     assert tuned.effective["capture"][-1] == 128  # mixed steps go on where decode steps end
     assert tuned.list_length < default.list_length and evidence.decision.verdict == "adopt"
-    assert tuned.predicted_step_ms == pytest.approx(tuned.figures["mean_step_ms"].mean, rel=0.01)
-    assert tuned.worst_regret is not None and tuned.by_rule["fallback"] == 0
-    for item in evidence.lists:
-        assert {"ttft_ms", "tpot_ms", "throughput_tokens_per_s", "capture_s", "kv_tokens"} <= set(item.figures)
+    (only,) = evidence.workloads
+    held = only.lists[1].prediction
+    assert held is not None and held.step_ms == pytest.approx(held.measured_ms, rel=0.01)
+    assert held.held and held.band_share == pytest.approx(0.0016, abs=0.001) and held.tolerated_share == 0.03
+    assert tuned.worst_regret is not None and only.lists[1].by_rule["fallback"] == 0
+    for item, on in zip(evidence.lists, only.lists, strict=True):
+        assert {"startup_s", "capture_s", "graph_memory_mib", "kv_tokens"} == set(item.figures)
+        assert {"ttft_ms", "tpot_ms", "throughput_tokens_per_s", "mean_step_ms", "drain_s"} <= set(on.figures)
+    record = folder.starts()[-1]
+    assert set(record.part_s) == {"start", "serve made up", "replay", "stop"}
     assert evidence.decision.changes["capture_s"].mean < -0.2
 
 
 def test_the_profile_is_the_engines_own_curve_and_names_the_engine(experiment: MakeExperiment) -> None:
     costs = Costs()
-    profile, _ = experiment(VirtualProbe(costs)).run()
+    profile = experiment(VirtualProbe(costs)).run().profile
+    assert profile is not None
     cost = profile.family("decode_full")
     assert profile.software is not None and profile.software["engine"] == "vllm@0.23.0"
-    assert (cost.attention_ms_per_mtoken, cost.row_ms) == pytest.approx((40.0, 0.002), rel=0.01)
+    assert (cost.attention_ms_per_mtoken, cost.row_ms) == pytest.approx((40.0, 0.002), rel=0.02)
     assert cost.bucket_ms() == pytest.approx([costs.bucket_ms(int(size)) for size in cost.sizes], rel=1e-3)
     eager = np.isfinite(cost.fallback_ms)
     terms_ms = cost.step_ms[eager] - cost.bucket_ms()[eager]
@@ -142,8 +156,72 @@ def test_a_list_that_the_engine_refuses_is_recorded_and_not_adopted(experiment: 
     assert len(evidence.lists[1].failures) == 2  # it was tried twice and then given up
 
 
+def test_one_list_serves_several_workloads_and_every_start_serves_all_of_them(experiment: MakeExperiment) -> None:
+    also = (workload("heavy", 4.0, requests()), workload("other", 2.0, requests(seed=1)))
+    made = experiment(also=also, starts=3)
+    evidence = weighed(made)
+    assert [of.workload.name for of in evidence.workloads] == ["made up", "heavy", "other"]
+    comparison = made.run().comparison
+    assert comparison is not None and "one list for 3 workloads" in comparison.requested_by
+    default, tuned, _ = evidence.lists
+    assert tuned.list_length <= default.list_length // 3 + 1  # and the end of mixed steps
+    assert evidence.decision.verdict == "adopt" and set(evidence.decision.workload_changes) == {
+        of.workload.name for of in evidence.workloads
+    }
+    last = made.starter.folder.starts()[-1]
+    assert set(last.runs) == {"made up", "heavy", "other"}
+    assert [(t.rows, t.context_tokens) for t in last.steps] == [(c.rows, c.context_tokens) for c in comparison.cases]
+    for of in evidence.workloads:
+        for on in of.lists:
+            assert on.prediction is not None and on.prediction.step_ms == pytest.approx(on.prediction.measured_ms, 0.01)
+    answer = read_evidence(made.starter.folder.path)
+    assert answer.workload == "made up, heavy, other" and answer.load is None
+    assert [of.load for of in answer.workloads] == [1.0, 4.0, 2.0] and "tpot_ms" not in answer.lists[0].figures
+
+
+def test_a_load_beyond_what_the_engine_serves_is_said_and_not_refused(experiment: MakeExperiment) -> None:
+    evidence = weighed(experiment(load=200.0, lists={"capture": (1, 8, 64)}))
+    assert "beyond what this engine can serve" in evidence.notes[0] and "the queue" in evidence.notes[0]
+
+
+def test_no_start_begins_that_would_not_be_over_in_time(experiment: MakeExperiment) -> None:
+    made = experiment(starts=2)
+    folder = made.starter.folder
+    profiling = replace(made, limit=TimeLimit(100.0))
+    long = replace(
+        profiling, on_start=lambda record: folder.add(replace(record, seconds=60.0 * record.number))
+    )  # as if it had taken so long
+    outcome = long.run()
+    assert outcome.profile is None and len(folder.starts()) == 2  # 60 s, 120 s: no third one in 100 s
+    assert outcome.left == ("profile", DEFAULT, TUNED, POWERS, TUNED, DEFAULT)
+    answer = read_evidence(folder.path, len(outcome.left))
+    assert answer.verdict == "inconclusive" and "6 starts are left" in answer.reasons[0] and answer.lists == ()
+    assert not made.run().left  # the same question, with time: it goes on
+
+
+def test_the_first_of_a_kind_is_judged_by_what_it_takes_at_least() -> None:
+    known = (StartRecord("profile", "profile", 1, "now", None, startup_s=30.0, seconds=80.0),)
+    assert TimeLimit(85.0).admits("compare", known)
+    assert not TimeLimit(85.0).admits("compare", known, least_s=60.0)
+    assert not TimeLimit(75.0).admits("compare", known) and TimeLimit().admits("compare", known, 1e9)
+
+
+def test_the_start_up_of_a_start_that_compiled_first_is_left_out(experiment: MakeExperiment) -> None:
+    made = experiment(starts=2, lists={"capture": (1, 8, 64)})
+
+    def cold_at_first(record: StartRecord) -> None:
+        state: CacheState = "cold" if record.number == 4 else "warm"
+        made.starter.folder.add(replace(record, compile_cache=state))
+
+    evidence = weighed(replace(made, on_start=cold_at_first))
+    default, tuned, _ = evidence.lists
+    assert (default.figures["startup_s"].values, tuned.figures["startup_s"].values) == (1, 2)
+    assert default.figures["capture_s"].values == 2
+    assert any("1 of the comparing starts had to compile first" in note for note in evidence.notes)
+
+
 def test_traffic_without_an_order_is_not_split(experiment: MakeExperiment) -> None:
-    made = experiment()
+    made = workload("made up", 1.0, requests())
     assert made.fit_part.digest() != made.traffic.digest() != made.test_part.digest()
     whole = replace(made, plan=replace(made.plan, fit_share=1.0))
     assert whole.fit_part is whole.test_part is made.traffic
@@ -151,7 +229,7 @@ def test_traffic_without_an_order_is_not_split(experiment: MakeExperiment) -> No
 
 def test_records_of_another_experiment_are_not_mixed_with_this_one(experiment: MakeExperiment) -> None:
     experiment(load=1.0)
-    with pytest.raises(BadUsage, match=r"load was 1\.0, is 2\.0; give another folder"):
+    with pytest.raises(BadUsage, match=r"workloads was .*load=1\.0.*, is .*load=2\.0.*; give another folder"):
         experiment(load=2.0)
 
 

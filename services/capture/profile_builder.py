@@ -28,9 +28,9 @@ _WAYS = {
 
 
 def family_of(spec: MeasureSpec) -> str:
-    """`decode_full`, `prefill_piecewise`; whole graphs that verify drafts are plainly `target_verify`."""
+    """`decode_full`, `prefill_piecewise`; whole graphs of drafts are plainly `draft`, `target_verify`."""
     way = _WAYS[spec.strategy]
-    return spec.family if spec.family == "target_verify" and way == "full" else f"{spec.family}_{way}"
+    return spec.family if spec.family in ("draft", "target_verify") and way == "full" else f"{spec.family}_{way}"
 
 
 def build_profile(
@@ -126,6 +126,7 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
     return {
         "family": spec.family,
         "tokens_per_request": spec.tokens_per_request,
+        **({} if spec.draft is None else {"draft": dataclasses.asdict(spec.draft)}),
         "strategy": spec.strategy,
         "repeats": spec.repeats,
         "iterations": spec.iterations,

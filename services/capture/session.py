@@ -7,6 +7,7 @@ report and costs only itself; a lost device ends the session.
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -21,6 +22,8 @@ from services.capture.attention.kv_cache import PAGE_TOKENS, rounded
 from services.capture.correctness import check_size
 from services.capture.decode_step import DecodeStep
 from services.capture.device_log import DeviceLog
+from services.capture.draft_correctness import check_draft
+from services.capture.draft_step import DraftStep
 from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.gpu_busy import busy_ms, spread_out
 from services.capture.memory import MIB, make_meter, split_first
@@ -42,9 +45,9 @@ from services.capture.readings import (
     StepModel,
     Timing,
 )
-from services.capture.replay_job import ReplayStep
+from services.capture.replay_job import LENGTH_SPREAD, ReplayStep
 from services.capture.spec import MeasureSpec
-from services.capture.step import Step
+from services.capture.step import ContextStep, Step
 from services.capture.step_model import ContextReading, fit, plan_points
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
@@ -144,7 +147,23 @@ class CaptureSession:
             return PrefillStep(self.decoder, self.backend, rows=self.spec.largest, seed=self.spec.seed)
         rows, capacity = self.spec.largest, rounded(max(BASE_CAPACITY, self.spec.tokens_per_request))
         # Rows of one page lie the same in a pool, and laying pages out is work that paged engines do in every step.
-        return self.decode_step(rows, capacity, tokens=rows * capacity if capacity == PAGE_TOKENS else None)
+        return self._rows_step(rows, capacity, tokens=rows * capacity if capacity == PAGE_TOKENS else None)
+
+    def _rows_step(self, rows: int, capacity: int, tokens: int | None) -> ContextStep:
+        """A step of the spec's family on this session's decoder; `tokens` as in `decode_step`, where rows can share."""
+        spec = self.spec
+        if spec.draft is None:
+            return self.decode_step(rows, capacity, tokens)
+        room = rounded(capacity + spec.draft.forwards - 1)
+        return DraftStep(self.decoder, self.backend, spec.draft, rows=rows, capacity=room, seed=spec.seed)
+
+    def _kv_bytes(self) -> int:
+        """KV cache of one token of a request."""
+        config, draft = self.decoder.config, self.spec.draft
+        target = config.kv_values_per_token * self.dtype.itemsize
+        if draft is None:
+            return target
+        return math.ceil(target / config.layers * draft.topk * LENGTH_SPREAD[1])  # every branch has its longest row's
 
     def decode_step(self, rows: int, capacity: int, tokens: int | None = None) -> DecodeStep:
         """A step on this session's decoder; see `DecodeStep`."""
@@ -318,10 +337,9 @@ class CaptureSession:
         if spec.family == "prefill":
             return None  # its context is the prompt itself, and `prefixes` say what a longer one costs
         self._free()
-        token_bytes = self.decoder.config.kv_values_per_token * self.dtype.itemsize
         budget_bytes = min(spec.max_kv_gib * 2**30, 0.6 * self.meter.free_mib() * 2**20)
         ladder = [size for size in spec.sizes if size in timings]
-        points = plan_points(ladder, spec.contexts, bytes_per_token=token_bytes, budget_bytes=budget_bytes)
+        points = plan_points(ladder, spec.contexts, bytes_per_token=self._kv_bytes(), budget_bytes=budget_bytes)
         measured: list[ContextReading] = []
         for done, (context, bucket) in enumerate(points):
             yield self._progress("step_model", done, len(points), bucket)
@@ -339,7 +357,7 @@ class CaptureSession:
         rows = dict.fromkeys(max(1, round(fill * bucket)) for fill in self.spec.fills)
         lengths = {n: torch.from_numpy(ReplayStep(n, n * context).lengths()) for n in rows}
         longest = max(int(of.max()) for of in lengths.values())
-        step = self.decode_step(bucket, rounded(longest), tokens=bucket * (context + 2 * PAGE_TOKENS))
+        step = self._rows_step(bucket, rounded(longest), tokens=bucket * (context + 2 * PAGE_TOKENS))
         strategy = make_strategy(self.spec.strategy, step, self.device, warmup=self.spec.warmup)
         alone = 0  # key of the full bucket of length-one rows, among numbers of real rows
         try:
@@ -440,5 +458,7 @@ def _drain(timed: Generator[Progress, None, dict[int, Timing]]) -> dict[int, Tim
 def _checked(step: Step, strategy: Strategy, size: int, seed: int) -> Check:
     if isinstance(step, PrefillStep):
         return check_prefill(step, strategy, size, seed=seed)
+    if isinstance(step, DraftStep):
+        return check_draft(step, strategy, size, seed=seed)
     assert isinstance(step, DecodeStep)
     return check_size(step, strategy, size, seed=seed)

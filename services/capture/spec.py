@@ -13,16 +13,46 @@ Strategy = Literal["full", "eager", "piecewise", "breakable", "compiled", "reduc
 Device = Literal["auto", "cuda", "cpu"]
 AttentionChoice = Literal["auto", "flashinfer", "flash", "dense"]
 
-Family = Literal["decode", "target_verify", "prefill"]
+Family = Literal["decode", "target_verify", "draft", "prefill"]
 SEGMENTED = ("eager", "piecewise", "breakable")
+WHOLE = ("eager", "full")
 
 CPU_SIZES = (1, 2, 4, 8, 16, 24, 32)
 CPU_PREFILL_SIZES = (8, 16, 32, 64)
 PREFILL_SIZES = (4, 8, 16, 32, 64, *range(128, 1025, 128), *range(1280, 2049, 256), *range(2560, 8193, 512))
 
+MOST_DRAFT_STEPS = 16
+
 DECODE_CONTEXTS = (768, 1536, 3072)
 """Tokens per row where the price of context is read: around those of chat and code traffic (300 to 4,000, half of the
 steps near 1,600), by factors of two, and short enough that the middle of three buckets is no small one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftShape:
+    """The tree that a draft makes of every request.
+
+    Attributes:
+        topk: branches, and candidates of each (SGLang `speculative_eagle_topk`; vLLM drafts one branch).
+        num_steps: levels (SGLang `speculative_num_steps`). The first comes out of the pass over accepted tokens.
+    """
+
+    topk: int = 1
+    num_steps: int = 3
+
+    def __post_init__(self) -> None:
+        if self.topk < 1:
+            raise BadUsage(f"must be at least 1, not {self.topk}", field="topk")
+        if not 2 <= self.num_steps <= MOST_DRAFT_STEPS:
+            raise BadUsage(
+                f"must be 2 to {MOST_DRAFT_STEPS}, not {self.num_steps}: the first level costs no forward of the draft",
+                field="num_steps",
+            )
+
+    @property
+    def forwards(self) -> int:
+        """Forwards of the draft in one step."""
+        return self.num_steps - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +75,9 @@ class MeasureSpec:
         measure_fallback: also time eager at every size.
         attention: decode attention; auto takes the best that works here.
         family: what a size counts: requests that decode one token each, requests whose drafts are verified
-            (`tokens_per_request` tokens each), or tokens of a prompt.
+            (`tokens_per_request` tokens each), requests that a draft head drafts for, or tokens of a prompt.
         tokens_per_request: drafts and one more; 1 unless drafts are verified.
+        draft: the tree of family `draft`; None elsewhere.
         probing: the first start goes on from `sizes` to where another reading could change the best list; later starts
             measure all of these. None measures `sizes` alone.
         max_kv_gib: most KV cache that the context points may allocate.
@@ -72,6 +103,7 @@ class MeasureSpec:
     attention: AttentionChoice = "auto"
     family: Family = "decode"
     tokens_per_request: int = 1
+    draft: DraftShape | None = None
     probing: ProbePlan | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +138,10 @@ class MeasureSpec:
                 f"prefill is captured around attention: {', '.join(SEGMENTED)}",
                 field="strategy",
             )
+        if (self.draft is not None) != (self.family == "draft"):
+            raise BadUsage("a tree belongs to family draft, and to no other", field="draft")
+        if self.family == "draft" and self.strategy not in WHOLE:
+            raise BadUsage(f"engines record drafts whole: {' or '.join(WHOLE)}, not {self.strategy}", field="strategy")
         verifies = self.family == "target_verify"
         if (self.tokens_per_request > 1) != verifies or self.tokens_per_request < 1:
             wanted = "at least 2 where drafts are verified" if verifies else "1 where no drafts are verified"
@@ -124,7 +160,8 @@ class MeasureSpec:
         """Positions that the rotary table must hold."""
         prefill = max(self.prefill_tokens, default=0) + max(self.prefixes, default=0)
         own = self.largest if self.family == "prefill" else self.tokens_per_request
-        return max(prefill, 3 * max(self.contexts, default=0), own, 16) + 16
+        ahead = self.draft.num_steps if self.draft is not None else 0
+        return max(prefill, 3 * max(self.contexts, default=0), own, 16) + ahead + 16
 
     def without(self, sizes: frozenset[int]) -> MeasureSpec:
         """The same job without some sizes.
@@ -199,18 +236,31 @@ def family_spec(
     family: Family,
     *,
     tokens_per_request: int = 1,
+    draft: DraftShape | None = None,
     strategy: Strategy | None = None,
     sizes: tuple[int, ...] | None = None,
 ) -> MeasureSpec:
     """The same job for another family. Prefill has token counts of its own and neither probes nor context points.
 
     Args:
+        draft: of family `draft`; None takes one branch of three tokens.
         strategy: None is `full`, and `piecewise` for prefill, as engines capture them.
         sizes: what the person named; None takes the family's own.
 
     Raises:
         BadUsage: the family cannot be run that way.
     """
+    if family == "draft":
+        return replace(
+            base,
+            family=family,
+            tokens_per_request=tokens_per_request,
+            draft=draft or DraftShape(),
+            strategy=strategy or "full",
+            prefill_tokens=(),  # the target's, whose profile has it
+        )
+    if draft is not None:
+        raise BadUsage("a tree belongs to family draft, and to no other", field="draft")
     way: Strategy = strategy or ("piecewise" if family == "prefill" else "full")
     if family != "prefill":
         return replace(base, family=family, tokens_per_request=tokens_per_request, strategy=way)

@@ -31,3 +31,11 @@ class Step(Program, Protocol):
     def finish(self, rows: int) -> Tensor:
         """Slice out the real rows and sample."""
         ...
+
+
+class ContextStep(Step, Protocol):
+    """A step whose rows have a context that can be long."""
+
+    def batch_of(self, lengths: Tensor, *, seed: int = 0) -> Any:
+        """A batch with random tokens of rows of these lengths."""
+        ...

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from services.capture.spec import Device, Family, Strategy, family_spec
+from services.capture.spec import Device, DraftShape, Family, Strategy, family_spec
 from services.cli.context import output
 from services.cli.output import number, progress, table
 from tuner.cost_profile import CostProfile
@@ -37,6 +37,7 @@ class Kind:
 
     family: Family = "decode"
     tokens_per_request: int = 1
+    draft: DraftShape | None = None
     strategy: Strategy | None = None
 
 
@@ -82,11 +83,17 @@ def measure(
         typer.Option("--for", metavar="SOURCE", help="Probe for the step sizes of this histogram, log or record."),
     ] = None,
     family: Annotated[
-        Family, typer.Option("--family", help="What a size counts: requests that decode or verify, tokens of a prompt.")
+        Family, typer.Option("--family", help="What a size counts: requests that decode, verify or draft; tokens.")
     ] = "decode",
     tokens_per_request: Annotated[
         int, typer.Option("--tokens-per-request", metavar="Q", help="With target_verify: drafts and one more.")
     ] = 1,
+    topk: Annotated[
+        int | None, typer.Option("--topk", metavar="K", help="With draft: branches a request, and candidates of each.")
+    ] = None,
+    num_steps: Annotated[
+        int | None, typer.Option("--num-steps", metavar="N", help="With draft: levels of the tree, 3 by default.")
+    ] = None,
     strategy: Annotated[
         Strategy | None, typer.Option("--strategy", help="How a step is run: full, and piecewise for prefill.")
     ] = None,
@@ -110,7 +117,11 @@ def measure(
     The first start goes from a coarse grid to wherever another reading could still change the best capture list, until
     that list's expected step is known within 1 %; the other starts measure all these sizes again.
     """
-    kind = Kind(family, tokens_per_request, strategy)
+    tree = None
+    if (topk, num_steps) != (None, None):
+        default = DraftShape()
+        tree = DraftShape(default.topk if topk is None else topk, default.num_steps if num_steps is None else num_steps)
+    kind = Kind(family, tokens_per_request, tree, strategy)
     chosen = SizeChoice(sizes, dense, workload)
     profile = measure_here(
         model,
@@ -156,6 +167,7 @@ def measure_here(
         replace(base, starts=starts, repeats=repeats),
         kind.family,
         tokens_per_request=kind.tokens_per_request,
+        draft=kind.draft,
         strategy=kind.strategy,
         sizes=sizes,
     )

@@ -1,4 +1,7 @@
-"""The capture worker on a real GPU: `pytest -m gpu tests/gpu`. Skipped where there is none."""
+"""The capture worker on a real GPU: `pytest -m gpu tests/gpu`. Skipped where there is none.
+
+Drafts alone: `pytest -m gpu tests/gpu -k draft`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,21 @@ from services.capture.attention.choose import agrees, choose_attention
 from services.capture.attention.flash import FlashAttention
 from services.capture.attention.flashinfer import FlashinferAttention, flashinfer_supported
 from services.capture.correctness import check_size
+from services.capture.draft_correctness import check_draft
 from services.capture.pool import capture_list, measure, replay_lists
 from services.capture.readings import Progress
 from services.capture.replay_job import ReplayJob, ReplayStep, ReplayWindow, plain_list
-from services.capture.spec import MeasureSpec
+from services.capture.spec import DraftShape, MeasureSpec, family_spec
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.full import CudaGraphStrategy
-from tests.services.capture.programs import PrefillConformance, StrategyConformance, VerifyConformance, decode_step
+from tests.services.capture.programs import (
+    DraftConformance,
+    PrefillConformance,
+    StrategyConformance,
+    VerifyConformance,
+    decode_step,
+    draft_step,
+)
 from tuner.probe_plan import ProbePlan
 from workloads.models.config import load_config
 
@@ -76,6 +87,11 @@ class TestVerifyFull(VerifyConformance):
 
 class TestVerifyPiecewise(VerifyConformance):
     strategy: ClassVar[str] = "piecewise"
+    device: ClassVar[str] = "cuda"
+
+
+class TestDraftFull(DraftConformance):
+    strategy: ClassVar[str] = "full"
     device: ClassVar[str] = "cuda"
 
 
@@ -149,6 +165,25 @@ def no_leak() -> Iterator[None]:
     torch.cuda.empty_cache()
     after, _ = torch.cuda.mem_get_info()
     assert before - after < 64 * 2**20
+
+
+@pytest.mark.usefixtures("no_leak")
+def test_draft_graphs_give_their_memory_back() -> None:
+    step = draft_step("cuda", rows=64, topk=4, num_steps=4)
+    strategy = make_strategy("full", step, step.decoder.device, warmup=1)
+    for size in (64, 16, 1):
+        strategy.prepare(size)
+        assert check_draft(step, strategy, size).same_as_eager
+    strategy.close()
+
+
+def test_a_tiny_draft_profile() -> None:
+    spec = family_spec(replace(SPEC, starts=1), "draft", draft=DraftShape(topk=4, num_steps=3))
+    measurement = measure(spec)
+    assert measurement.failures == ()
+    cost = measurement.profile.family("draft")
+    assert cost.unit == "requests" and (cost.replay_ms < cost.fallback_ms).all()
+    assert measurement.reports[0].step_model is not None
 
 
 @pytest.mark.usefixtures("no_leak")

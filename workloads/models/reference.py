@@ -12,6 +12,7 @@ from torch import Tensor
 
 from workloads.models.config import ModelConfig
 from workloads.models.decoder import Decoder, DecoderLayer
+from workloads.models.draft import DraftHead
 from workloads.models.experts import ExpertBlock, choose
 from workloads.models.rope import frequencies
 
@@ -41,6 +42,52 @@ def reference_logits(decoder: Decoder, tokens: Tensor, positions: Tensor, past: 
         else:
             x = x + _experts(layer.experts, normed)
     return _norm(x, decoder.final_norm, config) @ decoder.head.to(dtype).t()
+
+
+def reference_draft(
+    decoder: Decoder,
+    head: DraftHead,
+    *,
+    candidates: Tensor,
+    shares: Tensor,
+    hidden: Tensor,
+    positions: Tensor,
+    tokens: Tensor,
+    parents: Tensor,
+    past: PastOf,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Products of probabilities of a tree that somebody else has drafted, level by level.
+
+    Args:
+        candidates, shares: [n, k], the level that the draft was given, and its probabilities.
+        hidden: [n, hidden], states behind it. positions: int64 [n], places of the candidates.
+        tokens, parents: int64 [levels, n, k], the drafted tree.
+        past: keys and values of n x k branches; entries at or after a level's position are ignored.
+
+    Returns:
+        [levels, n, k] in `dtype`.
+    """
+    n, k = candidates.shape
+    branch = torch.arange(n, device=candidates.device)[:, None]
+    now, product = candidates, shares.to(dtype)
+    states = hidden.to(dtype)[:, None].expand(-1, k, -1)
+    made = []
+    for level in range(len(tokens)):
+        at = (positions + level)[:, None].expand(-1, k).flatten()
+        angle = at.to(dtype)[:, None, None] * frequencies(head.config).to(decoder.device, dtype)
+        x = (
+            torch.cat((decoder.embedding[now.flatten()].to(dtype), states.flatten(0, 1)), dim=-1)
+            @ head.fuse.to(dtype).t()
+        )
+        x = x + _attention(head.layer, head.config, _norm(x, head.layer.input_norm, head.config), angle, at, past)
+        x = x + _swiglu(_norm(x, head.layer.inner_norm, head.config), head.layer.gate_up, head.layer.down)
+        x = _norm(x, head.final_norm, head.config)
+        probability = (x @ decoder.head.to(dtype).t()).softmax(-1).view(n, k, -1)
+        product = product[branch, parents[level]] * probability[branch, parents[level], tokens[level]]
+        now, states = tokens[level], x.view(n, k, -1)[branch, parents[level]]
+        made.append(product)
+    return torch.stack(made)
 
 
 def _swiglu(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:

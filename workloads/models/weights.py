@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from workloads.errors import BadInput, MissingExtra
 from workloads.models.config import ModelConfig, load_config, weights_folder
 from workloads.models.decoder import Decoder, DecoderLayer
+from workloads.models.draft import DraftHead
 from workloads.models.experts import ExpertBlock
 
 Fetch = Callable[[str], Tensor]
@@ -33,7 +34,7 @@ def build_decoder(model: str, *, positions: int, device: torch.device, dtype: to
     return decoder.eval()
 
 
-def randomise(decoder: Decoder, seed: int) -> None:
+def randomise(decoder: Decoder | DraftHead, seed: int) -> None:
     """Normal weights of standard deviation 0.02 (what these models are initialised with), norms and biases jittered."""
     generator = torch.Generator(device=decoder.device).manual_seed(seed)
     for parameter in decoder.parameters():

@@ -21,13 +21,17 @@ from workloads.models.config import ModelConfig
 
 
 class DecodeAttention(ABC):
-    """The new tokens of every row over a `KvCache`."""
+    """The new tokens of every row over a `KvCache`.
+
+    Args:
+        cache: one that others use too; None makes one of this layout.
+    """
 
     name: ClassVar[str]
 
-    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
+    def __init__(self, config: ModelConfig, layout: CacheLayout, cache: KvCache | None = None) -> None:
         self.config, self.tokens_per_row = config, layout.new_tokens
-        self.cache = KvCache(config, layout)
+        self.cache = KvCache(config, layout) if cache is None else cache
         rows = torch.arange(layout.rows + 1, dtype=torch.int32, device=layout.device)
         self._row_start = rows * layout.capacity
         if self.cache.packed:

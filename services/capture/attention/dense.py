@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
-from services.capture.attention.kv_cache import CacheLayout
+from services.capture.attention.kv_cache import CacheLayout, KvCache
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
@@ -21,9 +21,9 @@ from workloads.models.config import ModelConfig
 class DenseAttention(DecodeAttention):
     name: ClassVar[str] = "torch-sdpa-dense"
 
-    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
+    def __init__(self, config: ModelConfig, layout: CacheLayout, cache: KvCache | None = None) -> None:
         # The mask needs every row at a place of its own, so a pool is never shared here.
-        super().__init__(config, replace(layout, tokens=None))
+        super().__init__(config, replace(layout, tokens=None), cache)
         shape = (layout.rows * layout.new_tokens, layout.capacity)
         self._mask = torch.zeros(shape, dtype=layout.dtype, device=layout.device)
         self._token = torch.arange(layout.capacity, device=layout.device)

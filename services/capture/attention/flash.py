@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
-from services.capture.attention.kv_cache import CacheLayout
+from services.capture.attention.kv_cache import CacheLayout, KvCache
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
@@ -20,8 +20,8 @@ from workloads.models.config import ModelConfig
 class FlashAttention(DecodeAttention):
     name: ClassVar[str] = "torch-flash-varlen"
 
-    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
-        super().__init__(config, layout)
+    def __init__(self, config: ModelConfig, layout: CacheLayout, cache: KvCache | None = None) -> None:
+        super().__init__(config, layout, cache)
         rows = torch.arange(layout.rows + 1, dtype=torch.int32, device=layout.device)
         self._query_start = rows * layout.new_tokens
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from services.capture.attention.base import DecodeAttention
-from services.capture.attention.kv_cache import PAGE_TOKENS, CacheLayout
+from services.capture.attention.kv_cache import PAGE_TOKENS, CacheLayout, KvCache
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
@@ -25,10 +25,10 @@ class FlashinferAttention(DecodeAttention):
 
     name: ClassVar[str] = "flashinfer-paged-decode"
 
-    def __init__(self, config: ModelConfig, layout: CacheLayout) -> None:
+    def __init__(self, config: ModelConfig, layout: CacheLayout, cache: KvCache | None = None) -> None:
         if layout.new_tokens > 1:
             raise ValueError("its decode kernel takes one new token a row")
-        super().__init__(config, layout)
+        super().__init__(config, layout, cache)
         rows, device = layout.rows, layout.device
         # Partial results of split rows: float32, one query tile per row and head, with room for as many splits.
         partial_bytes = 2 * rows * config.heads * _QUERY_TILE_ROWS * config.head_dim * 4

@@ -11,8 +11,11 @@ from services.capture.attention.base import DecodeAttention
 from services.capture.attention.choose import choose_attention
 from services.capture.correctness import check_size
 from services.capture.decode_step import Batch, DecodeStep
+from services.capture.draft_correctness import check_draft
+from services.capture.draft_step import DraftStep
 from services.capture.prefill_correctness import check_prefill
 from services.capture.prefill_step import PrefillStep
+from services.capture.spec import DraftShape
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.eager import EagerStrategy
@@ -37,6 +40,12 @@ def decode_step(
 
 def prefill_step(device: str = "cpu", *, model: str = "tiny-qwen3", rows: int = 16) -> PrefillStep:
     return PrefillStep(*_model(device, model, 1), rows=rows)
+
+
+def draft_step(
+    device: str = "cpu", *, model: str = "tiny-qwen3", rows: int = 16, topk: int = 3, num_steps: int = 4
+) -> DraftStep:
+    return DraftStep(*_model(device, model, 1), DraftShape(topk, num_steps), rows=rows, capacity=16)
 
 
 def _model(device: str, model: str, tokens_per_row: int) -> tuple[Decoder, type[DecodeAttention]]:
@@ -130,6 +139,70 @@ class VerifyConformance(StrategyConformance):
             atol = 1e-5 if self.device == "cpu" else 3e-2
             torch.testing.assert_close(single.logits(2), expected, atol=atol, rtol=atol)
         verify.close()
+
+
+class DraftConformance:
+    """Every way to run a draft captures, replays, equals eager bitwise, survives padding and lets go."""
+
+    strategy: ClassVar[str]
+    device: ClassVar[str] = "cpu"
+
+    @pytest.fixture(params=[("tiny-llama", 1, 2), ("tiny-qwen3-moe", 4, 4)])
+    def step(self, request: pytest.FixtureRequest) -> DraftStep:
+        model, topk, num_steps = request.param
+        return draft_step(self.device, model=model, topk=topk, num_steps=num_steps)
+
+    def make(self, step: DraftStep) -> Strategy:
+        return make_strategy(self.strategy, step, step.decoder.device, warmup=1)
+
+    def test_equals_eager_bitwise_on_new_inputs(self, step: DraftStep) -> None:
+        strategy, eager = self.make(step), EagerStrategy(step)
+        for size in (16, 8, 3):
+            assert strategy.prepare(size).first_launch_s > 0
+            eager.prepare(size)
+        drafted = []
+        for seed, size in enumerate((3, 16, 8)):
+            step.load(step.batch_of(torch.arange(size) % 9 + 1, seed=seed), size)
+            strategy.run(size)
+            tree = [part.clone() for part in step.tree(size)]
+            step.load(step.batch_of(torch.arange(size) % 9 + 1, seed=seed), size)
+            eager.run(size)
+            for replayed, expected in zip(tree, step.tree(size), strict=True):
+                assert torch.equal(replayed, expected)
+            drafted.append(tree[2][0, 0])
+            assert step.finish(size).shape == (step.shape.forwards, size, step.shape.topk)
+        assert not torch.equal(drafted[0], drafted[1]) and not torch.equal(drafted[1], drafted[2])
+        strategy.close()
+
+    def test_real_requests_do_not_see_the_padding(self, step: DraftStep) -> None:
+        strategy = self.make(step)
+        for size in (16, 7, 1):
+            strategy.prepare(size)
+            check = check_draft(step, strategy, size, seed=size)
+            assert check.rows == max(1, size * 2 // 3) and check.same_as_eager
+            assert check.error <= (1e-6 if self.device == "cpu" else 2e-2)
+        strategy.close()
+
+    def test_the_best_continuations_are_kept(self, step: DraftStep) -> None:
+        strategy = self.make(step)
+        strategy.prepare(4)
+        step.load(step.batch_of(torch.tensor([5, 9, 2]), seed=4), 4)
+        strategy.run(4)
+        tokens, parents, shares = step.tree(3)
+        k = step.shape.topk
+        assert (shares.diff(dim=-1) <= 0).all(), "best first"
+        assert (parents >= 0).all() and (parents < k).all()
+        assert (shares[1:].amax(-1) <= shares[:-1].amax(-1)).all(), "a product of probabilities does not grow"
+        together = parents * step.decoder.config.vocab_size + tokens
+        assert all(len(set(branch.tolist())) == k for level in together for branch in level), "no token twice"
+        strategy.close()
+
+    def test_a_closed_strategy_runs_nothing(self, step: DraftStep) -> None:
+        strategy = self.make(step)
+        strategy.prepare(2)
+        strategy.close()
+        with pytest.raises(KeyError):
+            strategy.run(2)
 
 
 class PrefillConformance:

@@ -14,7 +14,7 @@ import torch
 from services.capture import session as session_module
 from services.capture.pool import measure, measure_profile
 from services.capture.readings import Progress
-from services.capture.spec import MeasureSpec
+from services.capture.spec import DraftShape, MeasureSpec
 from services.capture.strategies.full import TracedStrategy
 from tuner.probe_plan import ProbePlan
 from tuner.profile_file import dump_profile, parse_profile
@@ -164,6 +164,7 @@ print(profile_file.dump_profile(measure_profile(spec, use_ray=False)))
     [
         ({"family": "prefill", "strategy": "piecewise"}, "prefill_piecewise", "tokens"),
         ({"family": "target_verify", "tokens_per_request": 3, "contexts": (16, 32)}, "target_verify", "requests"),
+        ({"family": "draft", "draft": DraftShape(2, 3), "contexts": (16, 32)}, "draft", "requests"),
     ],
 )
 def test_other_families_are_measured_the_same_way(change: dict[str, object], family: str, unit: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.capture.spec import (
+    DraftShape,
     MeasureSpec,
     default_fallback_sizes,
     default_sizes,
@@ -53,6 +54,20 @@ def test_prefill_has_sizes_of_its_own() -> None:
         family_spec(base, "prefill", strategy="full")
 
 
+def test_a_draft_has_a_tree_and_no_prefill() -> None:
+    base = default_spec("tiny-llama", cuda=True)
+    job = family_spec(base, "draft", draft=DraftShape(topk=4, num_steps=5))
+    assert job.draft is not None and job.draft.forwards == 4
+    assert job.strategy == "full" and job.probing == base.probing and job.prefill_tokens == () and job.contexts
+    assert family_spec(base, "draft").draft == DraftShape(topk=1, num_steps=3)
+    for shape, field in (((0, 3), "topk"), ((1, 1), "num_steps")):
+        with pytest.raises(BadUsage) as caught:
+            DraftShape(*shape)
+        assert caught.value.field == field
+    with pytest.raises(BadUsage, match="to no other"):
+        family_spec(base, "target_verify", tokens_per_request=4, draft=DraftShape())
+
+
 def test_a_list_job_measures_the_list_and_nothing_else() -> None:
     job = list_spec(default_spec("tiny-llama", cuda=False), (8, 1))
     assert job.all_sizes == (1, 8)
@@ -70,7 +85,11 @@ def test_a_list_job_measures_the_list_and_nothing_else() -> None:
         ({"strategy": "magic"}, "strategy"),
         ({"device": "tpu"}, "device"),
         ({"fills": (1.5,)}, "fills"),
-        ({"family": "draft"}, "family"),
+        ({"family": "draw"}, "family"),
+        ({"family": "draft"}, "draft"),
+        ({"draft": DraftShape()}, "draft"),
+        ({"family": "draft", "draft": DraftShape(), "strategy": "piecewise"}, "strategy"),
+        ({"family": "draft", "draft": DraftShape(), "tokens_per_request": 2}, "tokens_per_request"),
         ({"family": "prefill"}, "strategy"),
         ({"family": "target_verify"}, "tokens_per_request"),
         ({"tokens_per_request": 4}, "tokens_per_request"),

@@ -15,7 +15,13 @@ from services.capture.strategies.choose import NAMES, make_strategy
 from services.capture.strategies.compiled import CompiledCpuStrategy, CompiledProgram
 from services.capture.strategies.eager import EagerStrategy
 from services.capture.strategies.full import TracedStrategy
-from tests.services.capture.programs import PrefillConformance, StrategyConformance, VerifyConformance, decode_step
+from tests.services.capture.programs import (
+    DraftConformance,
+    PrefillConformance,
+    StrategyConformance,
+    VerifyConformance,
+    decode_step,
+)
 from workloads.errors import BadUsage, Unavailable
 from workloads.models.attention import Attention
 
@@ -42,6 +48,14 @@ class TestVerifyTraced(VerifyConformance):
 
 class TestVerifyPiecewise(VerifyConformance):
     strategy: ClassVar[str] = "piecewise"
+
+
+class TestDraftEager(DraftConformance):
+    strategy: ClassVar[str] = "eager"
+
+
+class TestDraftTraced(DraftConformance):
+    strategy: ClassVar[str] = "full"
 
 
 class TestPrefillEager(PrefillConformance):

@@ -50,8 +50,9 @@ def sizes_of(text: str) -> tuple[int, ...]:
 
 
 def option_of(text: str, name: str) -> str | None:
-    """Value of `name=value` or `'name': value` as text, quotes removed; None where absent or None."""
+    """Value of `name=value` or `'name': value` as text, without its quotes or the full stop of the sentence; None where
+    absent or None."""
     match = re.search(rf"\b{name}['\"]?\s*[=:]\s*(\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^\s,;)}}\]]+)", text)
     if match is None or match.group(1) in ("None", "null"):
         return None
-    return match.group(1).strip("'\"")
+    return match.group(1).strip("'\"").removesuffix(".")

@@ -20,7 +20,7 @@ _OPTIONS = (
     ),
 )
 _LIST = re.compile(r"(?:Capture sizes:|cudagraph_capture_sizes['\"]?\s*[:=])\s*\[([\d, ]*)\]")
-_MODE = re.compile(r"- Mode: (\w+)")
+_MODE = re.compile(r"(?:- Mode: |cudagraph_mode['\"]?: <CUDAGraphMode\.)(\w+)")
 _CAPTURED = re.compile(r"Graph capturing finished in ([\d.]*\d) secs(?:, took (-?[\d.]*\d) (GiB|MiB))?")
 _KV = re.compile(r"GPU KV cache size: ([\d,]{1,20}) tokens")
 _VERSION = re.compile(r"(?:API server version|LLM engine \(v|vLLM version|\bversion) ?v?(\d+\.\d+[\w.+]*)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from packaging.version import Version
@@ -10,7 +9,7 @@ from packaging.version import Version
 from services.capture.probes.arguments import Passing
 from services.capture.probes.base import Launch
 from tuner.engines.options import canonical_key
-from tuner.engines.vllm import export, facts
+from tuner.engines.vllm import facts
 from tuner.engines.vllm.options import ALIASES
 from workloads.errors import BadUsage
 
@@ -53,7 +52,9 @@ def engine_arguments(launch: Launch) -> dict[str, Any]:
         "load_format": "dummy" if launch.dummy_weights else None,
         **{name: getattr(options, name) for name in passed if name not in _IN_COMPILATION_CONFIG},
         "compilation_config": _compilation_config(launch) or None,
+        # Model runner V2 fills no table of graphs; a line a step is written while the next step runs.
         "cudagraph_metrics": facts.METRICS_FLAG.known_in(launch.engine.version) or None,
+        "enable_logging_iteration_details": facts.ITERATION_FLAG.known_in(launch.engine.version) or None,
     }
     return {name: value for name, value in arguments.items() if value is not None}
 
@@ -94,13 +95,9 @@ def _compilation_config(launch: Launch) -> dict[str, Any]:
 
 
 def _graph_config(launch: Launch) -> dict[str, Any]:
-    given = {canonical_key(key, ALIASES): key for key in launch.raw_options}
+    """The list as asked, also one that the engine would refuse: it is to say why. Its end is the engine's to derive."""
+    given = {canonical_key(key, ALIASES) for key in launch.raw_options}
     config: dict[str, Any] = {name: getattr(launch.options, name) for name in _IN_COMPILATION_CONFIG if name in given}
-    if launch.lists is None:
-        return config
-    asked = launch.lists["capture"]
-    if not asked:  # nothing that the exporter would write; the engine is to say why
-        return config | {"cudagraph_capture_sizes": []}
-    ((_, text),) = export.settings(asked, launch.engine.version).arguments
-    exported: dict[str, Any] = json.loads(text)
-    return exported | config
+    if launch.lists is not None:
+        config["cudagraph_capture_sizes"] = list(launch.lists["capture"])
+    return config

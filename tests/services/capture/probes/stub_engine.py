@@ -23,11 +23,12 @@ CONFIG = {
     "bucket_ms": {},
     "eager_factor": 2.0,  # a step without a graph
     "fail": None,  # "memory", "kv", "hang" or "late": how the start goes wrong
+    "runner": "v1",  # vLLM's model runner: v2 fills no table of graphs
     "orphan": False,  # start a process that ignores SIGTERM and sits in a process group of its own
 } | json.loads(os.environ.get("STUB", "{}"))
 
 CLOCK = "11-30 12:00:00"
-API, CORE = "(APIServer pid=11)", "(EngineCore_DP0 pid=12)"
+API, CORE = "(APIServer pid=11)", "(EngineCore pid=12)"
 
 
 def argument(name: str, default: str | None = None) -> str | None:
@@ -79,7 +80,8 @@ def start_vllm() -> list[int]:
     sizes = vllm_list()
     say(
         f"{CORE} INFO {CLOCK} [core.py:114] Initializing a V1 LLM engine (v0.23.0) with config: model='m', "
-        f"compilation_config={{'cudagraph_mode': 'FULL_AND_PIECEWISE', 'cudagraph_capture_sizes': {sizes}}}"
+        "compilation_config={'cudagraph_mode': <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>, "
+        f"'cudagraph_capture_sizes': {sizes}}}"
     )
     if CONFIG["fail"] == "kv":
         fail(
@@ -126,12 +128,19 @@ class Engine:
         self.most = int(argument("--max-num-seqs", argument("--max-running-requests", "256")))
         self.due_s, self.woken = 0.0, asyncio.Event()
         self.counts: dict[tuple[int, int], int] = {}
+        self.steps = 0
 
     def step_s(self, rows: int) -> float:
         at = bisect_left(self.sizes, rows)
         bucket = self.sizes[at] if at < len(self.sizes) else rows
         key = rows, bucket if at < len(self.sizes) else 0
         self.counts[key] = 1 + self.counts.get(key, 0)
+        if "--enable-logging-iteration-details" in sys.argv:
+            self.steps += 1
+            say(
+                f"{CORE} INFO {CLOCK} [core.py:421] Iteration({self.steps}): 0 context requests, 0 context tokens, "
+                f"{rows} generation requests, {rows} generation tokens, iteration elapsed time: 1.00 ms"
+            )
         ms = CONFIG["bucket_ms"].get(str(bucket), CONFIG["base_ms"] + CONFIG["row_ms"] * bucket)
         return ms * (1.0 if at < len(self.sizes) else CONFIG["eager_factor"]) / 1e3
 
@@ -237,7 +246,7 @@ async def main() -> None:
     working = asyncio.create_task(engine.work())
     while not working.done():
         await asyncio.sleep(0.1)
-        if "--cudagraph-metrics" in sys.argv:
+        if "--cudagraph-metrics" in sys.argv and CONFIG["runner"] == "v1":
             print_table(engine)
     server.close()
 

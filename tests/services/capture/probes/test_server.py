@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from services.capture.probes.base import ProbeRequest
+from services.capture.probes.census import census_of
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.process import session_members
 from services.capture.probes.server import RunningServer
@@ -50,6 +51,25 @@ def test_requests_arrive_when_they_should_and_are_timed_one_by_one(launch: MakeL
     assert first.tpot_ms is not None and 6.0 < first.tpot_ms < 80.0
     assert alone.tpot_ms is not None and 3.0 < alone.tpot_ms < 40.0
     assert alone.ttft_ms > 0
+
+
+@pytest.mark.parametrize("runner", ["v1", "v2"])
+def test_served_steps_are_counted_in_the_log_by_either_model_runner(
+    launch: MakeLaunch, tmp_path: Path, runner: str
+) -> None:
+    running = VllmServer().start(launch({"capture": (1, 4)}, runner=runner), tmp_path / "log")
+    try:
+        running.serve([ProbeRequest(0.0, 10, 4, 1)], lambda done: None)
+        time.sleep(0.3)
+        begin = running.log.stat().st_size
+        running.serve([ProbeRequest(0.0, 10, 8, seed) for seed in range(3)], lambda done: None)
+        time.sleep(0.3)
+        found = census_of(running.log, begin, "vllm")
+    finally:
+        running.stop()
+    assert found is not None and found.fallback == 0.0 and found.steps >= 8
+    assert found.exact + found.padded == pytest.approx(1.0)
+    assert found.padded > 0.5 and 0.0 < found.padding_waste < 0.7
 
 
 def test_nothing_is_left_of_an_engine_that_does_not_want_to_go(launch: MakeLaunch, tmp_path: Path) -> None:

@@ -1,26 +1,34 @@
-"""The GPU before and after an engine: who it is, and whether the memory came back."""
+"""The GPU before and after an engine: who it is, and whether the memory came back.
+
+NVML's Python package is asked, or `nvidia-smi` where the machine of an engine lacks the package.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from typing import Any
 
 from services.capture.probes.failures import EngineFailed, EngineFailure
 
 _SLACK_MIB = 512.0
+_TOLD_S = 30.0
 
 
 def device_name() -> str | None:
-    """Name of the first GPU that is visible; None without one or without NVML."""
-    name = _ask(lambda nvml, handle: nvml.nvmlDeviceGetName(handle))
+    """Name of the first GPU that is visible; None without one or without its driver's tools."""
+    name = _ask(lambda nvml, handle: nvml.nvmlDeviceGetName(handle)) or _told("name")
     return name.decode() if isinstance(name, bytes) else name
 
 
 def used_mib() -> float | None:
     """Memory in use on it, by anybody; None where it cannot be told."""
     used = _ask(lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).used)
-    return None if used is None else used / 2**20
+    if used is not None:
+        return float(used) / 2**20
+    told = _told("memory.used")
+    return float(told) if told is not None and told.isdecimal() else None
 
 
 def wait_until_clean(before_mib: float | None, within_s: float = 30.0) -> None:
@@ -59,8 +67,22 @@ def _ask(what: Any) -> Any:
         pynvml.nvmlShutdown()
 
 
+def _first() -> str:
+    """Index or UUID of the first visible GPU."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
+
+
+def _told(field: str) -> str | None:
+    command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits", "-i", _first()]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_TOLD_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ran.stdout.strip() or None
+
+
 def _handle(nvml: Any) -> Any:
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    first = _first()
     if first.startswith(("GPU-", "MIG-")):
         return nvml.nvmlDeviceGetHandleByUUID(first.encode())
     return nvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdecimal() else 0)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import resource
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,16 @@ class Streamed:
     first_s: float
     last_s: float
     last_event: dict[str, Any]
+
+
+def allow_many_streams() -> None:
+    """Every open stream is an open file, here and in the server; a shell often allows 1024.
+
+    To be called before the start: a server inherits the limit, and vLLM raises its own to 65535 or not at all.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def is_healthy(port: int, path: str = "/health") -> bool:

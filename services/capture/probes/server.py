@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from services.capture.probes.base import Batch, Launch, Probe, ProbeRequest, RequestTiming, RunningEngine, prompt_ids
 from services.capture.probes.device import used_mib, wait_until_clean
 from services.capture.probes.failures import EngineFailed, EngineFailure
-from services.capture.probes.http import HttpError, get_text, is_healthy, post, post_stream
+from services.capture.probes.http import HttpError, allow_many_streams, get_text, is_healthy, post, post_stream
 from services.capture.probes.process import EngineProcess
 from workloads.traces.observe import observe_file
 from workloads.traces.prometheus_text import parse_line
@@ -56,6 +56,7 @@ class ServerProbe(Probe):
     def start(self, launch: Launch, log: Path) -> RunningEngine:
         before_mib, port = used_mib(), free_port()
         environment = self.environment(launch) | dict(launch.environment)
+        allow_many_streams()
         process = EngineProcess(self.command(launch, port), environment, log)
         try:
             startup_s = process.wait_until(lambda: is_healthy(port), launch.ready_s)

@@ -66,6 +66,7 @@ def environment(launch: Launch) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_USE_FLASHINFER_SAMPLER": "0",
         "VLLM_LOG_STATS_INTERVAL": "1",
+        "VLLM_LOGGING_LEVEL": "INFO",
         **_caches(launch),
         **_PASSING.variables(launch.raw_options, launch.options),
     }

@@ -92,10 +92,12 @@ def capture_terms(starts: Sequence[StartRecord]) -> tuple[tuple[float, float], t
 
 
 def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, context_tokens: int) -> FamilyCost:
-    readings = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
+    captured = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
     eager = _by_size(_of(starts, "steps"), engine, terms, context_tokens, in_graph=False)
-    if not readings:
+    if not captured:
         raise MeasurementFailed("no start measured any size inside the engine")
+    # Above the largest captured size a step without a graph says what a bucket costs at most; see `eager_only`.
+    readings = captured | {size: values for size, values in eager.items() if size > max(captured)}
     sizes = sorted(readings)
     (fixed_s, size_s), (pool_mib, size_mib) = capture_terms(starts)
     unit: Unit = "tokens" if engine.name == "vllm" else "requests"
@@ -193,6 +195,7 @@ def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepPro
         "limited": terms.limited,
     }
     return {
+        "fallback": "steps above the captured sizes of the first start",
         "how": "equal requests through the engine's interface, two output lengths, difference over steps",
         "protocol": asdict(protocol),
         "starts": {purpose: len(_of(starts, purpose)) for purpose in ("steps", "profile")},

@@ -15,7 +15,7 @@ the steps that it has more, is one step of n. Three things would spoil that diff
   short run is at least as many tokens long as arrival takes steps (`arrivals_per_step`).
 
 What is left is the jitter of the client, in milliseconds a run, and whether the last request still catches a step,
-which is up to a step a run: over 48 steps about 0.7 % of a step each, as a standard deviation of a reading.
+which is up to a step a run. With 2 ms of jitter a start reads a size to 0.4 % (standard deviation, computed).
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class StepProtocol:
     """How steps are timed.
 
     Attributes:
-        short_tokens, long_tokens: output lengths of the two runs, where arrival does not ask for longer ones. Cases of
-            many rows have both longer by the same number, so the steps between them are always as many.
+        short_tokens, long_tokens: output lengths of the two runs. Where arrival takes longer, both grow alike.
+        wide_rows, wide_steps: beyond that many rows so few steps are timed, or fewer. They take long, and the jitter of
+            a run does not grow with them.
         repeats: pairs of runs of every case, at most.
         least_repeats: pairs after which a case may be done.
         target_share: a case is done once the standard error of its median is below this share of it.
@@ -70,36 +71,45 @@ class StepProtocol:
     """
 
     short_tokens: int = 7
-    long_tokens: int = 55
+    long_tokens: int = 87
     repeats: int = 5
     least_repeats: int = 2
-    target_share: float = 0.005
+    target_share: float = 0.0075
     arrivals_per_step: int = 16
+    wide_rows: int = 128
+    wide_steps: int = 48
     seed: int = 0
 
-    @property
-    def steps(self) -> int:
-        return self.long_tokens - self.short_tokens
+    def steps(self, rows: int) -> int:
+        """By how many steps the two runs differ."""
+        steps = self.long_tokens - self.short_tokens
+        return steps if rows <= self.wide_rows else min(steps, self.wide_steps)
 
     def short_of(self, case: StepCase) -> int:
         """Output tokens of the short run: no fewer than arrival takes steps, and such that the prompt ends one token
         after a whole block."""
-        least = max(self.short_tokens, math.ceil(case.rows / self.arrivals_per_step))
-        return least + (case.context_tokens - self.steps // 2 - least - 1) % BLOCK_TOKENS
+        least, half = self._least_tokens(case.rows), self.steps(case.rows) // 2
+        return least + (case.context_tokens - half - least - 1) % BLOCK_TOKENS
+
+    def long_of(self, case: StepCase) -> int:
+        """Output tokens of the long run."""
+        return self.short_of(case) + self.steps(case.rows)
 
     def prompt_tokens(self, case: StepCase) -> int:
         """So long that the steps which make the difference are at the wanted context on average."""
-        return max(1, case.context_tokens - self.short_of(case) - self.steps // 2)
+        return max(1, case.context_tokens - self.short_of(case) - self.steps(case.rows) // 2)
 
     def least_context(self, rows: int) -> int:
         """The shortest context at which that many rows can be timed: that of prompts of one token."""
-        least = max(self.short_tokens, math.ceil(rows / self.arrivals_per_step))
-        return 1 + least + self.steps // 2
+        return 1 + self._least_tokens(rows) + self.steps(rows) // 2
 
     def kv_tokens(self, case: StepCase) -> int:
         """Tokens of KV cache without which prompts of this case are evicted between its runs; see `tasks.Room`."""
-        output_tokens = self.short_of(case) + self.steps + 2 * BLOCK_TOKENS  # and a block begun at either end
+        output_tokens = self.long_of(case) + 2 * BLOCK_TOKENS  # and a block begun at either end
         return case.rows * (self.prompt_tokens(case) + BLOCK_TOKENS + 2 * output_tokens)
+
+    def _least_tokens(self, rows: int) -> int:
+        return max(self.short_tokens, math.ceil(rows / self.arrivals_per_step))
 
 
 def time_steps(
@@ -154,11 +164,11 @@ def _readings_ms(
 
 
 def _reading_ms(engine: RunningEngine, case: StepCase, protocol: StepProtocol, order: random.Random) -> float:
-    short = protocol.short_of(case)
-    lengths = [short, short + protocol.steps]
+    short, long = protocol.short_of(case), protocol.long_of(case)
+    lengths = [short, long]
     order.shuffle(lengths)
     seconds = {tokens: engine.batch_s(_batch(case, protocol, tokens)) for tokens in lengths}
-    return (seconds[short + protocol.steps] - seconds[short]) / protocol.steps * 1e3
+    return (seconds[long] - seconds[short]) / (long - short) * 1e3
 
 
 def _error_share(readings_ms: Sequence[float]) -> float:

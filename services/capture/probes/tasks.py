@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import Any
+
+import numpy as np
 
 from services.capture.probes.base import Batch, RunningEngine
 from services.capture.probes.records import PrefillTiming
@@ -24,6 +28,8 @@ OnStep = Callable[[str], None]
 """Told in a few words what was just measured."""
 
 _EAGER_SIZES = 4
+_WORKLOAD_SIZES = 7
+_MOST_SIZES = 24  # read in the first start that probes; a size costs two to five seconds
 _PREFILL_READINGS = 3
 _PREFILL_SEED = 900_000_000
 
@@ -55,7 +61,7 @@ class Room:
 
     def _fits(self, rows: int, context_tokens: int) -> bool:
         case = StepCase(rows, context_tokens)
-        whole = self.protocol.prompt_tokens(case) + self.protocol.short_of(case) + self.protocol.steps
+        whole = self.protocol.prompt_tokens(case) + self.protocol.long_of(case)
         return whole <= self.longest_tokens and (
             self.kv_tokens is None or self.protocol.kv_tokens(case) <= self.kv_tokens
         )
@@ -65,32 +71,36 @@ class Room:
 class CoarseSizes:
     """What the start that prices rows and KV tokens captures, and what it reads without a graph, above that.
 
-    Captured are the lower sizes only, so that one start gives both. Prices do not suffer: up to a quarter of the end,
-    a few long contexts fill the whole KV cache, which is as far as a price of KV tokens has to reach, and small and
-    large buckets are there. Without graphs nothing could be priced: a step that waits for its launches hides what a KV
-    token costs.
+    Captured are lower sizes only, so that one start gives both. Prices do not suffer: with a quarter of the rows, long
+    contexts fill the whole KV cache, which is as far as a price of KV tokens has to reach. Without graphs they could
+    not be had: a step that waits for its launches hides what a KV token costs. Captured sizes are far apart, so that
+    the larger ones can be filled little, which is what the price of a row rests on.
     """
 
     captured: tuple[int, ...]
     eager: tuple[int, ...]
 
 
-def coarse_sizes(candidates: Sequence[int], powers: Sequence[int]) -> CoarseSizes:
-    """A quarter of the way to the last candidate in graphs, four sizes (fewer where there are fewer) above it.
+def coarse_sizes(candidates: Sequence[int]) -> CoarseSizes:
+    """About a quarter of the last candidate, an eighth of that, and the first; above them four sizes without graphs,
+    or as many as there are."""
+    largest = min(candidates, key=lambda size: abs(size - max(4, candidates[-1] // 4)))
+    small = min(candidates, key=lambda size: abs(size - max(2, largest // 8)))
+    above = [size for size in first_probes(candidates[-1]) if size > largest and size in candidates]
+    return CoarseSizes(tuple(sorted({candidates[0], small, largest})), tuple(above[-_EAGER_SIZES:]))
 
-    Args:
-        powers: of two, as far as the engine captures them.
-    """
-    captured = tuple(size for size in powers if size <= max(candidates[-1] // 4, powers[0] + 1, 4))
-    above = [size for size in first_probes(candidates[-1]) if size > captured[-1] and size in candidates]
-    return CoarseSizes(captured, tuple(above[-_EAGER_SIZES:]))
+
+def probe_candidates(largest: int) -> tuple[int, ...]:
+    """Sizes that may be probed: few enough that a start can capture them all, and every edge of a GEMM's tiles."""
+    steps = {*range(1, 9), *range(12, 65, 4), *range(72, 257, 8), *range(272, largest + 1, 16), largest}
+    return tuple(sorted(size for size in steps if size <= largest))
 
 
 def price_steps(
     engine: RunningEngine, sizes: CoarseSizes, context_tokens: int, room: Room, protocol: StepProtocol, told: OnStep
 ) -> dict[str, Any]:
-    """Steps without graphs; two buckets at three contexts and two fills, a few others full; prefill by token count."""
-    eager = [StepCase(size, room.context(size, context_tokens)) for size in sizes.eager]
+    """Steps without graphs; captured ones at three contexts and two fills; prefill by token count."""
+    eager = _full_cases(sizes.eager, max(sizes.eager), context_tokens, room) if sizes.eager else []
     priced = _priced_cases(sizes.captured, context_tokens, room)
     quick = replace(protocol, repeats=min(protocol.repeats, protocol.least_repeats))
 
@@ -122,23 +132,42 @@ def probe_sizes(
     protocol: StepProtocol,
     told: OnStep,
 ) -> dict[str, Any]:
-    """Few sizes: a coarse grid, then wherever another reading could still change the best list.
+    """Few sizes: a coarse grid, then wherever another reading could still change the best list, up to a bound.
 
     A size that gives no reading is asked for once. The search ends early where the largest one gives none: nothing
     above it is known then.
     """
+    open_plan = replace(plan, at_once=len(plan.candidates))
     steps: list[StepTiming] = []
     failed: list[StepCase] = []
-    wanted = tuple(size for size in first_probes(plan.candidates[-1]) if size in plan.candidates)
+    wanted = _first_sizes(plan)
     while wanted:
         cases = _full_cases(wanted, plan.candidates[-1], context_tokens, room)
         found = time_steps(engine, cases, protocol, lambda case: told(f"size {case.rows}"))
         steps, failed = [*steps, *found], [*failed, *failed_cases(cases, found)]
-        g_ms = {t.rows: max(t.step_ms - terms.extra_ms(t.rows, t.context_tokens), 1e-3) for t in steps}
+        g_ms = _bucket_ms(steps, terms)
         asked = {*g_ms, *(case.rows for case in failed)}
         known = plan.candidates[-1] in g_ms
-        wanted = tuple(size for size in advise(g_ms, plan).probes if size not in asked) if known else ()
+        advised = [size for size in advise(g_ms, open_plan).probes if size not in asked] if known else []
+        room_left = min(plan.at_once, min(plan.most_probes, _MOST_SIZES) - len(asked))
+        wanted = _most_at_stake(advised, g_ms, plan, max(0, room_left))
     return {"steps": tuple(sorted(steps, key=lambda timing: timing.rows)), "failed_cases": tuple(failed)}
+
+
+def repeated_sizes(steps: Sequence[StepTiming], plan: ProbePlan, terms: StepTerms) -> tuple[int, ...]:
+    """What a second start reads again of the first one's sizes: the best list so far, and the ends.
+
+    Only sizes that may be chosen need a second opinion; one that no list takes costs its seconds for nothing.
+    """
+    g_ms = _bucket_ms(steps, terms)
+    if plan.candidates[-1] not in g_ms:
+        return tuple(sorted(g_ms))
+    return tuple(sorted({*advise(g_ms, plan).sizes, min(g_ms), max(g_ms)}))
+
+
+def _bucket_ms(steps: Sequence[StepTiming], terms: StepTerms) -> dict[int, float]:
+    """size -> g: what is left of a full step without its rows and KV tokens, above zero."""
+    return {t.rows: max(t.step_ms - terms.extra_ms(t.rows, t.context_tokens), 1e-3) for t in steps}
 
 
 def _prefill(engine: RunningEngine, tokens: int, told: OnStep) -> PrefillTiming:
@@ -149,6 +178,30 @@ def _prefill(engine: RunningEngine, tokens: int, told: OnStep) -> PrefillTiming:
     return PrefillTiming(tokens, tuple(seconds * 1e3 for seconds in readings_s))
 
 
+def _first_sizes(plan: ProbePlan) -> tuple[int, ...]:
+    """A coarse grid, and candidates that split the workload's steps into equal parts: where an edge costs most."""
+    sizes = {size for size in first_probes(plan.candidates[-1]) if size in plan.candidates}
+    if plan.sizes:
+        share = np.cumsum(plan.weights) / sum(plan.weights)
+        at = np.searchsorted(share, np.arange(1, _WORKLOAD_SIZES + 1) / (_WORKLOAD_SIZES + 1))
+        sizes |= {plan.candidates[bisect_left(plan.candidates, plan.sizes[int(i)])] for i in at}
+    return tuple(sorted(sizes))
+
+
+def _most_at_stake(sizes: Sequence[int], g_ms: Mapping[int, float], plan: ProbePlan, count: int) -> tuple[int, ...]:
+    """The `count` sizes that would serve the most time: steps above the next smaller size read, times their length."""
+    read = sorted(g_ms)
+    steps, weights = plan.sizes or plan.candidates, plan.weights or (1.0,) * len(plan.candidates)
+    below = [0.0, *accumulate(weights)]
+
+    def stake(size: int) -> float:
+        at = bisect_left(read, size)
+        first, last = (bisect_right(steps, end) for end in (read[at - 1] if at else 0, size))
+        return (below[last] - below[first]) * g_ms[read[at]]
+
+    return tuple(sorted(sizes, key=stake, reverse=True)[:count])
+
+
 def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: Room) -> list[StepCase]:
     """Full steps, all at the context that fits the largest size of the start: its prompts are those of all others."""
     context_tokens = room.context(largest, context_tokens)
@@ -156,14 +209,10 @@ def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: R
 
 
 def _priced_cases(buckets: Sequence[int], context_tokens: int, room: Room) -> list[StepCase]:
-    """The largest bucket and one an eighth of it, full and little more than the bucket below, at three contexts; and
-    full steps of buckets in between, for a first idea of the curve."""
-    cases = []
-    largest = max(buckets)
-    for bucket in dict.fromkeys((largest, min(buckets, key=lambda size: abs(size - max(2, largest // 8))))):
-        below = max((size for size in buckets if size < bucket), default=0)
+    """Every bucket full and little fuller than the one below it, at three contexts; the smallest at one."""
+    cases = [StepCase(buckets[0], room.context(buckets[0], context_tokens))]
+    for below, bucket in pairwise(buckets):
         for rows in dict.fromkeys((bucket, below + max(1, (bucket - below) // 8))):
             for wanted in (context_tokens // 2, context_tokens, 2 * context_tokens):
                 cases.append(StepCase(rows, room.context(rows, wanted)))
-    cases += [StepCase(bucket, room.context(bucket, context_tokens)) for bucket in buckets[::2]]
     return list(dict.fromkeys(cases))

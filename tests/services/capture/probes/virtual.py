@@ -11,7 +11,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, repeat
+from itertools import accumulate
 from pathlib import Path
 
 from services.capture.probes.base import Batch, Launch, Probe, ProbeRequest, RequestTiming, RunningEngine
@@ -30,7 +30,7 @@ class Costs:
 
     Attributes:
         noise: shares by which starts differ.
-        arrival_ms: between two requests of one post.
+        arrival_ms: between two requests of one post, on average: anything from nothing to twice that.
         jitter_ms: a run takes up to that much more or less for its client.
         kv_tokens: of the KV cache.
         busy_ms, computed_tokens: engine time and prompt tokens computed so far, start-up left out.
@@ -110,7 +110,7 @@ class BlockCache:
 class VirtualEngine(RunningEngine):
     def __init__(self, costs: Costs, sizes: tuple[int, ...], start: int, log: Path) -> None:
         self.costs, self.sizes, self.number, self.log, self.startup_s = costs, sizes, start, log, 40.0
-        self._cache, self._jitter = BlockCache(costs.kv_tokens), random.Random(start)
+        self._cache, self._random = BlockCache(costs.kv_tokens), random.Random(start)
 
     def observe(self) -> EngineObservation:
         cost_s, cost_mib = 0.5 + 0.1 * len(self.sizes), 700.0 + 5.0 * len(self.sizes)
@@ -119,7 +119,8 @@ class VirtualEngine(RunningEngine):
 
     def batch_s(self, batch: Batch) -> float:
         """Step by step: who has come and fits joins, as many prompt tokens as a step takes are computed."""
-        due_ms = list(accumulate(repeat(self.costs.arrival_ms, batch.rows - 1), initial=0.0))
+        gaps_ms = (2 * self.costs.arrival_ms * self._random.random() for _ in range(batch.rows - 1))
+        due_ms = list(accumulate(gaps_ms, initial=0.0))
         now_ms, came, running, made = 0.0, 0, [], dict[int, int]()
         while came < batch.rows or running:
             if not running:
@@ -144,7 +145,7 @@ class VirtualEngine(RunningEngine):
                 self._cache.release(prompt)
             running = [prompt for prompt in running if made[prompt] < batch.output_tokens]
         self.costs.busy_ms += now_ms
-        return max(0.0, now_ms + self.costs.jitter_ms * self._jitter.uniform(-1, 1)) / 1e3
+        return max(0.0, now_ms + self.costs.jitter_ms * self._random.uniform(-1, 1)) / 1e3
 
     def serve(self, requests: Sequence[ProbeRequest], on_done: Callable[[int], None]) -> tuple[RequestTiming, ...]:
         """Every request on its own, beside sixteen others that nobody looks at."""

@@ -56,12 +56,8 @@ def _under_padding(
     rows = len(real)
     if rows < size:
         other = _batch(step, size - rows, seed)
-        columns = zip(
-            (real.tokens, real.shares, real.hidden, real.lengths),
-            (other.tokens, other.shares, other.hidden, other.lengths),
-            strict=True,
-        )
-        both = [torch.cat(pair) for pair in columns]
+        pairs = zip(real.named().values(), other.named().values(), strict=True)
+        both = [torch.cat(pair) for pair in pairs]
         step.load(DraftBatch(*(column.pin_memory() if real.tokens.is_pinned() else column for column in both)), size)
         strategy.run(size)
     step.load(real, size)
@@ -81,7 +77,7 @@ def _error(step: DraftStep, real: DraftBatch, tree: tuple[Tensor, Tensor, Tensor
         candidates=real.tokens[:sampled].to(device),
         shares=real.shares[:sampled].to(device),
         hidden=real.hidden[:sampled].to(device),
-        positions=real.lengths[:sampled].to(device).long() - 1,
+        positions=real.positions[:sampled].to(device),
         tokens=tokens,
         parents=parents,
         past=lambda layer: step.cache.of_rows(layer, sampled * step.shape.topk),

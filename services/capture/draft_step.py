@@ -43,12 +43,14 @@ class DraftBatch:
     Attributes:
         tokens, shares: int64 and float32 [n, k], the k best next tokens and their probabilities, best first.
         hidden: [n, hidden], the state that led to them.
+        positions: int64 [n], where the candidates stand.
         lengths: int32 [n], tokens of the request with one of the candidates; that one is the last.
     """
 
     tokens: Tensor
     shares: Tensor
     hidden: Tensor
+    positions: Tensor
     lengths: Tensor
 
     def __len__(self) -> int:
@@ -56,15 +58,7 @@ class DraftBatch:
 
     def named(self) -> dict[str, Tensor]:
         """Slot name -> values, a row each."""
-        positions = self.lengths.long() - 1
-        positions = positions.pin_memory() if self.lengths.is_pinned() else positions
-        return {
-            "tokens": self.tokens,
-            "shares": self.shares,
-            "hidden": self.hidden,
-            "positions": positions,
-            "lengths": self.lengths,
-        }
+        return {name: getattr(self, name) for name in ("tokens", "shares", "hidden", "positions", "lengths")}
 
 
 class DraftStep:
@@ -116,7 +110,8 @@ class DraftStep:
         shares = torch.rand(shape, generator=generator).sort(dim=-1, descending=True).values
         hidden = torch.randn((len(lengths), config.hidden_size), generator=generator).to(self.decoder.dtype)
         tokens = torch.randint(config.vocab_size, shape, generator=generator)
-        columns = tokens, shares / shares.sum(dim=-1, keepdim=True), hidden, lengths.int().clamp(min=1)
+        shares, lengths = shares / shares.sum(dim=-1, keepdim=True), lengths.int().clamp(min=1)
+        columns = tokens, shares, hidden, lengths.long() - 1, lengths
         pin = self.decoder.device.type == "cuda"
         return DraftBatch(*(column.pin_memory() if pin else column for column in columns))
 

@@ -61,6 +61,7 @@ Steps = Generator[Progress, None, None]
 
 QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
 PREFILL_REPEATS = 3
+MOST_PREFIXED_TOKENS = 4096  # what a token pays for a cached one is a slope, which longer prompts do not show better
 PROBE_REPEATS = 3
 BASE_CAPACITY = PAGE_TOKENS  # tokens per row while g is measured: rows have length one, checks use all of it
 
@@ -374,17 +375,24 @@ class CaptureSession:
         return [ContextReading(bucket, n, context, timings[n].step_ms, alone_ms) for n in rows]
 
     def _prefill(self) -> Generator[Progress, None, tuple[PrefillReading, ...]]:
+        """In the first start only: no list is chosen by it, and the long ones take as long as a whole decode ladder."""
         spec = self.spec
-        if not spec.prefill_tokens:
+        if not spec.prefill_tokens or self.start > 0:
             return ()
         self._free()
         longest = max(spec.prefill_tokens) + max(spec.prefixes)
         bench = PrefillBench(self.decoder, self.backend, longest=longest)
         readings: list[PrefillReading] = []
-        total = len(spec.prefixes) * len(spec.prefill_tokens) * (1 + PREFILL_REPEATS)
+        counts = {
+            prefix: tuple(n for n in spec.prefill_tokens if not prefix or n <= MOST_PREFIXED_TOKENS)
+            for prefix in spec.prefixes
+        }
+        total = sum(map(len, counts.values())) * (1 + PREFILL_REPEATS)
         done = 0
-        for prefix in spec.prefixes:
-            timed = bench.time(spec.prefill_tokens, prefix, repeats=PREFILL_REPEATS, seed=spec.seed)
+        for prefix, tokens_each in counts.items():
+            if not tokens_each:
+                continue
+            timed = bench.time(tokens_each, prefix, repeats=PREFILL_REPEATS, seed=spec.seed)
             while True:
                 try:
                     tokens = next(timed)

@@ -27,7 +27,7 @@ def test_a_level_holds_the_likeliest_of_all_continuations() -> None:
             candidates=batch.tokens,
             shares=batch.shares,
             hidden=batch.hidden,
-            positions=batch.lengths.long() - 1,
+            positions=batch.positions,
             tokens=torch.tensor([[[token, token + 1]]]),
             parents=torch.tensor([[[branch, branch]]]),
             past=lambda layer: step.cache.of_rows(layer, 2),

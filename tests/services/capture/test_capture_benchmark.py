@@ -1,0 +1,121 @@
+"""The script that holds the worker to its promises runs from end to end on a CPU, so that no GPU time is lost to it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import capture_h200, capture_parts
+from services.capture.spec import MeasureSpec
+from tuner.profile_file import read_profile
+from workloads.errors import CaptuneError
+
+
+def small_job(model: str, *, device: str, sizes: tuple[int, ...] | None = None) -> MeasureSpec:
+    return MeasureSpec(
+        model,
+        sizes=sizes or (1, 8, 20),
+        contexts=(16, 32, 64),
+        starts=1,
+        repeats=1,
+        iterations=1,
+        warmup=1,
+        device="cpu",
+        max_kv_gib=0.25,
+    )
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small jobs on one thread: two threads of tiny operators wait for each other where other tests run beside them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.setattr(capture_parts, "plan_job", small_job)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_two_models_one_after_the_other_with_results_after_every_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_h200, "STRATEGIES", ("full", "piecewise"))
+    monkeypatch.setattr(capture_h200, "COMPILED_S", 0.0)
+    capture_h200.main(
+        [
+            *("--out", str(tmp_path), "--models", "tiny-llama,tiny-qwen3", "--starts", "2,1", "--device", "cpu"),
+            *("--parts", "profile,prediction,start to start,draft,strategies", "--budget-s", "1e6", "--in-process"),
+        ]
+    )
+    told = capsys.readouterr().out
+    first, second = (
+        json.loads((tmp_path / model / "results.json").read_text()) for model in ("tiny-llama", "tiny-qwen3")
+    )
+    parts: dict[str, Any] = {**first, **{f"second {name}": part for name, part in second.items()}}
+    assert not any("failed" in part or "left_out" in part for part in parts.values()), parts
+    assert first["profile"]["starts"] == 2 and first["profile"]["between_starts"]["pairs"] == 3
+    assert second["profile"]["starts"] == 1 and second["profile"]["between_starts"] is None
+    assert len(first["prediction"]["pairs"]) == 6 * 8 and len(second["prediction"]["pairs"]) == 3 * 8
+    assert first["prediction"]["this_start"]["pairs"] and first["start to start"]["errors"]["pairs"] == 3
+    assert first["prediction"]["attention"] == "torch-sdpa-dense"
+    assert list(second)[-3:] == ["draft", "strategy full", "strategy piecewise"]
+    assert read_profile(tmp_path / "tiny-llama" / "profile.json").starts == 2
+    assert read_profile(tmp_path / "tiny-qwen3" / "profile-draft.json").families.keys() == {"draft"}
+    assert read_profile(tmp_path / "tiny-qwen3" / "profile-piecewise.json").families.keys() == {"decode_piecewise"}
+    for shown in ("tiny-qwen3\n", "predicted against measured step", "strategy piecewise, ms by size", "draft"):
+        assert shown in told
+
+
+def test_what_no_longer_fits_is_left_out_and_named(tmp_path: Path) -> None:
+    run = capture_h200.Run(tmp_path / "m", time.monotonic() + 5)
+    run.part("quick", 1, lambda: {"found": 1})
+    run.part("long", 60, lambda: {"found": 2})
+
+    def broken() -> dict[str, Any]:
+        raise RuntimeError("out of memory")
+
+    run.part("broken", 1, broken)
+    results = json.loads((tmp_path / "m" / "results.json").read_text())
+    assert results["quick"]["found"] == 1 and results["broken"]["failed"] == "RuntimeError: out of memory"
+    assert results["long"]["left_out"].startswith("takes about 60 s")
+
+
+@pytest.mark.usefixtures("small")
+def test_a_profile_is_tried_with_one_start_before_it_is_left_out(tmp_path: Path) -> None:
+    needs = capture_h200.Needs.of("tiny-llama")
+    budget = (needs.profile(1) + needs.profile(3)) / 2
+    options = ["--out", str(tmp_path), "--models", "tiny-llama", "--starts", "3", "--device", "cpu", "--in-process"]
+    capture_h200.main([*options, "--parts", "profile", "--budget-s", str(budget)])
+    assert json.loads((tmp_path / "tiny-llama" / "results.json").read_text())["profile"]["starts"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        (["--parts", "profile,magic"], "--parts"),
+        (["--models", "a-model-of-nobody"], "model"),
+        (["--models", "tiny-llama,tiny-qwen3", "--profile", "p.json"], "--profile"),
+        (["--starts", "two"], "--starts"),
+        (["--starts", "0"], "--starts"),
+    ],
+)
+def test_a_slip_on_the_command_line_costs_no_time(tmp_path: Path, options: list[str], field: str) -> None:
+    with pytest.raises(CaptuneError) as caught:
+        capture_h200.parse(["--out", str(tmp_path), *options])
+    assert caught.value.field == field
+
+
+def test_lists_are_moved_to_sizes_that_the_profile_measured(repository: Path) -> None:
+    cost = read_profile(repository / "profiles" / "h200-qwen3-30b-a3b.json").family("decode_full")
+    moved = capture_parts.on_measured_sizes(capture_parts.LISTS["every 32"], cost)
+    assert set(moved) <= set(cost.sizes.tolist()) and moved[-1] == 512 and 10 < len(moved) <= 18
+    assert [len(window.steps) for window in capture_parts.recorded_windows()] == [16] * 8
+    shrunk = capture_parts.recorded_windows(16)
+    assert max(step.rows for window in shrunk for step in window.steps) <= 20

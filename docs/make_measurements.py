@@ -30,7 +30,8 @@ python docs/make_measurements.py
 
 Measured means: captured and replayed on the device that the table names, with the software it names. A profile is
 made by the command inside it, a run by `python benchmarks/capture_h200.py --out DIR`. Weights are random, shapes are
-those of the public configs; the decoder is plain torch with the attention named, not vLLM and not SGLang.
+those of the public configs; the decoder is plain torch with the attention named, not vLLM and not SGLang, but for
+profiles that name an engine: those were read inside it ([in_engine.md](in_engine.md)).
 """
 
 
@@ -49,8 +50,8 @@ def _profile(profile: CostProfile) -> str:
     lines = [
         f"## Profile {profile.name}",
         "",
-        f"{device.get('name')}, torch {software.get('torch')}, attention {software.get('attention')}, recorded "
-        f"{profile.recorded_at}, {starts}. Made by `{profile.command}`.",
+        f"{device.get('name')}, {_ran_on(software)}, recorded {profile.recorded_at}, {starts}. Made by "
+        f"`{profile.command}`.",
         "",
     ]
     measurement = software.get("measurement", {})
@@ -58,6 +59,11 @@ def _profile(profile: CostProfile) -> str:
         lines += [*_curve(name, cost), f"![{name} of {profile.name}](plots/{_plot_name(profile, name)})", ""]
     parts = (_probes, _splits, _busy, _terms)
     return "\n".join([*lines, *(line for part in parts for line in part(measurement))])
+
+
+def _ran_on(software: dict[str, Any]) -> str:
+    engine = software.get("engine")
+    return f"inside {engine}" if engine else f"torch {software.get('torch')}, attention {software.get('attention')}"
 
 
 def plots() -> dict[str, str]:
@@ -86,7 +92,8 @@ def _plot(profile: CostProfile, family: str) -> str:
         times.points(marks, INVERTED, "more than 1 % slower than a larger size", "diamond")
     capture_ms = cost.capture_s * 1e3
     timed = np.isfinite(capture_ms)
-    price = Panel("price", f"size ({cost.unit})", "capture (ms)", across, (0.0, float(np.nanmax(capture_ms)) * 1.1))
+    most_capture_ms = float(capture_ms[timed].max()) if timed.any() else 1.0
+    price = Panel("price", f"size ({cost.unit})", "capture (ms)", across, (0.0, most_capture_ms * 1.1))
     price.points(zip(sizes[timed], capture_ms[timed], strict=True), STEP, "warm-up, record and instantiation", "circle")
     return document([times, price], f"{family} of {profile.name}: step times and capture times by size")
 
@@ -183,6 +190,8 @@ def _worst(cost: FamilyCost, inverted: list[int]) -> str:
 
 def _terms(measurement: dict[str, Any]) -> list[str]:
     fits = measurement.get("step_model", [])
+    if isinstance(fits, dict):  # inside an engine: one fit over buckets
+        return [_fitted(fits)]
     if not fits:
         return []
     rows = []
@@ -201,6 +210,16 @@ def _terms(measurement: dict[str, Any]) -> list[str]:
         *rows,
         "",
     ]
+
+
+def _fitted(fit: dict[str, Any]) -> str:
+    limited = "; scaled down, because noise had made them larger than a step" if fit["limited"] else ""
+    return (
+        f"Step model: a {fit['attention_ms_per_mtoken']:.2f} ms per million KV tokens, h {fit['row_ms']:.4f} ms a row "
+        f"(residuals as shares of the step: median {fit['median_residual_share']:.1%}, worst "
+        f"{fit['worst_residual_share']:.1%}{limited}). Seconds and MiB per size are the slope over lists of different "
+        "lengths.\n"
+    )
 
 
 def _run(run: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from services.capture.probes.evidence import ListEvidence, ListOnWorkload, WorkloadEvidence, weigh
-from services.capture.probes.experiment import LISTS_FILE, PROFILE_FILE
+from services.capture.probes.experiment import LISTS_FILE
+from services.capture.probes.profiling import PROFILE_FILE
 from services.capture.probes.records import Comparison, ExperimentPlan, Folder, StartRecord
 from services.contract.engine_evidence import EngineEvidenceModel
 from services.contract.plain import plain
@@ -43,6 +44,7 @@ def read_evidence(path: Path, left: int = 0) -> EngineEvidenceModel:
         "load": plan.workloads[0].load if len(plan.workloads) == 1 else None,
         "records": str(path),
         "thresholds": plain(plan.thresholds) | {"written_at": plan.written_at},
+        "command": plan.command,
         "starts_left": left,
     }
     comparison = folder.read(LISTS_FILE, Comparison)

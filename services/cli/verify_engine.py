@@ -73,6 +73,7 @@ def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
         budget=wanted.budget,
         starts=wanted.starts,
         limit=limit,
+        say=_say,
         on_start=_tell,
         on_recommended=partial(_keep, folder, choice),
     )
@@ -170,7 +171,11 @@ def _tell(record: StartRecord) -> None:
     cache = "" if record.compile_cache is None else f", compile cache {record.compile_cache}"
     failed = "" if record.failure is None else f"; failed: {record.failure.sentence}"
     total = f"{record.seconds or 0.0:.0f} s"
-    stderr_console().print(f"start {record.number}, {record.name}: {total} ({parts}){cache}{failed}", markup=False)
+    _say(f"start {record.number}, {record.name}: {total} ({parts}){cache}{failed}")
+
+
+def _say(sentence: str) -> None:
+    stderr_console().print(sentence, markup=False, soft_wrap=True)
 
 
 def _keep(folder: Folder, choice: EngineChoice, found: Recommendation) -> None:

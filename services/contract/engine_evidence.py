@@ -107,6 +107,7 @@ class EngineEvidenceModel(Answer):
         lists: default, tuned, powers of two; empty before the first of them started.
         changes: figure -> the tuned list against the default, as a share; with a single workload also those of it.
         thresholds: as written down before the first start.
+        command: that the experiment was begun with.
         starts_left: that a time limit left undone; the same command goes on with them.
         recommendation_id: the stored recommendation that carries this verdict; null where none was stored.
     """
@@ -127,5 +128,6 @@ class EngineEvidenceModel(Answer):
     changes: dict[str, IntervalModel]
     thresholds: dict[str, Any]
     notes: tuple[str, ...]
+    command: str | None = None
     starts_left: int = 0
     recommendation_id: str | None = None

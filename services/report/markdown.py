@@ -15,9 +15,13 @@ def as_markdown(report: Report, files: Mapping[str, str] | None = None) -> str:
     """
     parts = [f"# {report.title}", f"**{report.verdict}**"]
     for section in report.sections:
-        parts.append(f"## {section.title}")
-        parts += [_block(block, files or {}) for block in section.blocks]
+        parts += [f"## {section.title}", blocks_as_markdown(section.blocks, files)]
     return "\n\n".join(parts) + "\n"
+
+
+def blocks_as_markdown(blocks: Sequence[Block], files: Mapping[str, str] | None = None) -> str:
+    """What stands in a section, without its heading."""
+    return "\n\n".join(_block(block, files or {}) for block in blocks)
 
 
 def _block(block: Block, files: Mapping[str, str]) -> str:

@@ -20,22 +20,12 @@ def notes_of(
     """All of them."""
     compared = [record for record in records if record.purpose == "compare"]
     return (
-        *_overload(comparison),
+        *(note for of in comparison.workloads if (note := of.overload_note)),
         *_missed(predictions),
         *_rules(compared, comparison, engine, options),
         *_requests(compared, comparison),
         *_starts(records, compared),
     )
-
-
-def _overload(comparison: Comparison) -> Iterator[str]:
-    for of in comparison.workloads:
-        if of.overloaded:
-            share = "" if of.load_share is None else f" ({of.load_share:.0%} of what it sustains)"
-            yield (
-                f"{of.name}: by the simulation the load is beyond what this engine can serve{share}: its figures of "
-                "served requests are about the queue and not about the list"
-            )
 
 
 def _missed(predictions: Predictions) -> Iterator[str]:

@@ -112,6 +112,17 @@ class ComparedWorkload:
     load_share: float | None = None
     overloaded: bool = False
 
+    @property
+    def overload_note(self) -> str | None:
+        """What an overload does to the figures."""
+        if not self.overloaded:
+            return None
+        share = "" if self.load_share is None else f" ({self.load_share:.0%} of what it sustains)"
+        return (
+            f"{self.name}: by the simulation the load is beyond what this engine can serve{share}: its figures of "
+            "served requests are about the queue and not about the list"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

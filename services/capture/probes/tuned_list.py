@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +15,13 @@ from tuner.cost_profile import CostProfile
 from tuner.engines.base import Engine, Lists
 from tuner.recommend import recommend
 from tuner.recommendation import Recommendation, TuneRequest
-from tuner.robust import robust_list
+from tuner.robust import Robust, robust_list
+from tuner.traffic import Observed
+from workloads.errors import Infeasible
 
-_SHARE_OF_DEFAULT = 3  # several workloads: a third of the default's sizes where nobody gives a length
+_PARTS_OF_DEFAULT = (3, 2, 1)
+"""Several workloads, and nobody gives a length: a third of the default's sizes, or more where the bound on regret needs
+them. By then a machine was measured on; it is not left without a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +82,24 @@ class Chooser:
             of.plan.name: own.observe(of.fit_part, own.default_lists())
             for of, own in zip(workloads, cases, strict=True)
         }
-        length = self.budget.max_length or max(1, len(case.sizes_of(case.default_lists())) // _SHARE_OF_DEFAULT)
-        found = robust_list(case, seen, length)
+        found, length = self._least_worst(case, seen)
         proven = "proven least" if found.optimal else f"no list of that length is below {found.bound:.2%}"
         said = (
             f"profile {self.profile.name}, one list for {len(workloads)} workloads: each is at most "
             f"{found.worst_regret:.2%} above its own best list of {length} sizes ({proven})"
         )
         return TunedList(plain_lists(case.lists_of(found.sizes)), said, None)
+
+    def _least_worst(self, case: Case, seen: Mapping[str, Observed]) -> tuple[Robust, int]:
+        """The list, and the length that it may have."""
+        own = len(case.sizes_of(case.default_lists()))
+        lengths = [max(1, own // part) for part in _PARTS_OF_DEFAULT]
+        if self.budget.max_length is not None:
+            lengths = [self.budget.max_length]
+        for length in lengths[:-1]:
+            with contextlib.suppress(Infeasible):
+                return robust_list(case, seen, length), length
+        return robust_list(case, seen, lengths[-1]), lengths[-1]
 
     def _covering(self, lists: Lists) -> dict[str, tuple[int, ...]]:
         """The lists with the end of the engine's own, where mixed steps of it are larger than any decode step.

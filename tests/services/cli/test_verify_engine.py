@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from services.cli.in_engine import parse_also
 from tests.services.cli.conftest import Captune
+from workloads.errors import BadUsage
 
 Write = Callable[[str, str | bytes], Path]
 STUB = Path(__file__).parents[1] / "capture" / "probes" / "stub_engine.py"
@@ -29,7 +31,7 @@ def test_the_engine_is_profiled_and_lists_are_compared_in_it(
     captune: Captune, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STUB", json.dumps({"base_ms": 3.0, "row_ms": 0.2}))
-    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "2", "--steps", "1", "--serve-s", "0")
+    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "1", "--steps", "1", "--serve-s", "0")
     ran = captune(*arguments, "--sizes", "1,4", *few, "--json")
     assert ran.code == 0, ran.stderr
     answer = ran.document
@@ -48,6 +50,39 @@ def test_the_engine_is_profiled_and_lists_are_compared_in_it(
     assert answer["lists"][1]["figures"]["mean_step_ms"] == only["lists"][1]["figures"]["mean_step_ms"]
     profile = captune("profile", "show", records / "profile.json", "--json").document
     assert profile["software"]["engine"] == "vllm@0.23.0" and profile["families"]["decode_full"]["points"]
+
+
+def test_one_list_is_chosen_for_three_workloads(
+    captune: Captune, arguments: list[object], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUB", json.dumps({"base_ms": 1.0, "row_ms": 0.1}))
+    other = write("code.csv", TRACE.replace("0,2", "0,3"))
+    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "1", "--steps", "3", "--serve-s", "0")
+    also = ("--also", f"{arguments[2]}@2", "--also", other)
+    ran = captune(*arguments, *also, *few, "--max-length", "3", "--limit-s", "600", "--json")
+    assert ran.code == 0, ran.stderr
+    answer, names = ran.document, ["trace.csv x1", "trace.csv x2", "code.csv x1"]
+    assert [of["name"] for of in answer["workloads"]] == names and answer["load"] is None
+    assert "one list for 3 workloads" in answer["requested_by"] and answer["starts_left"] == 0
+    assert len(answer["lists"][1]["asked"]["capture"]) <= 4  # three and the end of mixed steps
+    assert all(of["changes"]["mean_step_ms"] and 0 < of["load_share"] < 1 for of in answer["workloads"])
+    assert "start 3, default: " in ran.stderr and "replay" in ran.stderr
+    report = (tmp_path / "records" / "report.md").read_text()
+    assert all(f"{name}, load {name[-1]}: predicted against measured." in report for name in names)
+
+
+def test_two_workloads_of_the_same_name_are_refused(captune: Captune, arguments: list[object]) -> None:
+    twice = captune(*arguments, "--also", arguments[2])
+    assert twice.code == 2 and "'trace.csv x1' is named twice" in twice.reason
+
+
+def test_a_workload_may_have_a_load_of_its_own() -> None:
+    assert parse_also("conv.csv@3.5", 2.0) == ("conv.csv", 3.5)
+    assert parse_also("conv.csv", 2.0) == ("conv.csv", 2.0)
+    assert parse_also("team@home.csv", 2.0) == ("team@home.csv", 2.0)
+    for load in ("0", "-1", "nan", "inf"):
+        with pytest.raises(BadUsage, match="must be above 0"):
+            parse_also(f"conv.csv@{load}", 2.0)
 
 
 def test_without_a_folder_for_the_records_nothing_is_started(captune: Captune, arguments: list[object]) -> None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from services.capture.probes.base import Batch, RunningEngine
 
 BLOCK_TOKENS = 16  # of a prefix cache; vLLM's default. Where it differs, a few tokens more are computed again
+_FILL_TOKENS = 2  # the first computes prompts that the cache lacks; what an engine does once to decode is in the second
 _MEDIAN_FACTOR = 1.25  # a median scatters this much more than a mean, from three readings on
 
 
@@ -151,7 +152,7 @@ def _readings_ms(
     order: random.Random,
     on_reading: Callable[[StepCase], None],
 ) -> tuple[float, ...]:
-    engine.batch_s(_batch(case, protocol, 1))  # computes the prompts that the cache does not hold
+    engine.batch_s(_batch(case, protocol, _FILL_TOKENS))
     readings_ms: list[float] = []
     for _ in range(protocol.repeats):
         reading_ms = _reading_ms(engine, case, protocol, order)

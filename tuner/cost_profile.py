@@ -74,10 +74,14 @@ class FamilyCost:
 
     def bucket_ms(self) -> F64:
         """g at every measured size: float64 [N]. The only term that a capture list can change."""
-        if self.context_tokens <= 1 or (self.attention_ms_per_mtoken == 0 and self.row_ms == 0):
-            return self.step_ms.copy()
+        return self.step_ms - self._terms_ms()
+
+    def _terms_ms(self) -> F64:
+        """What rows and KV tokens added to every full step while it was measured: float64 [N]."""
+        if self.context_tokens <= 1:
+            return np.zeros(len(self.sizes))
         per_row_ms = self.attention_ms_per_mtoken * 1e-6 * self.context_tokens + self.row_ms
-        return self.step_ms - self.sizes.astype(np.float64) * per_row_ms
+        return self.sizes.astype(np.float64) * per_row_ms
 
     @property
     def eager_only(self) -> Bool:
@@ -104,12 +108,13 @@ class FamilyCost:
         return bool(np.isfinite(self.fallback_ms).any())
 
     def fallback_ms_at(self, sizes: I64) -> F64:
-        """Time of a step without a graph at any size: linear between measured points, last slope (never falling)
-        above, first value below; all nan where the profile has no fallback."""
+        """g of a step without a graph at any size: linear between measured points, last slope (never falling) above,
+        first value below; all nan where the profile has no fallback. As of `bucket_ms_at`, terms are taken off."""
         known = np.isfinite(self.fallback_ms)
         if not known.any():
             return np.full(len(sizes), np.nan)
-        return _line(self.sizes[known].astype(np.float64), self.fallback_ms[known], sizes)
+        g_ms = np.maximum(self.fallback_ms - self._terms_ms(), 0.0)
+        return _line(self.sizes[known].astype(np.float64), g_ms[known], sizes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ def test_g_is_the_step_without_its_context_terms() -> None:
 def test_fallback_is_known_where_it_was_measured_and_follows_its_slope() -> None:
     cost = three(fallback_ms=np.array([np.nan, 10.0, 14.0]))
     assert cost.fallback_ms_at(np.array([1, 4, 6, 8, 10])).tolist() == [10.0, 10.0, 12.0, 14.0, 16.0]
+    at_context = three(fallback_ms=cost.fallback_ms, context_tokens=1001.0, row_ms=0.25)
+    assert at_context.fallback_ms_at(np.array([4, 8])).tolist() == [9.0, 12.0]  # terms are taken off, as of buckets
     unknown = three(fallback_ms=np.full(3, np.nan))
     assert not unknown.knows_fallback and np.isnan(unknown.fallback_ms_at(np.array([1, 9]))).all()
 

@@ -81,9 +81,9 @@ def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
     with folder.claimed(), progress("in the engine") as advance:
         outcome = replace(experiment, told=advance).run()
     answer = read_evidence(folder.path, len(outcome.left))
+    folder.write_text(REPORT_FILE, report_text(answer))
     if outcome.profile is not None and len(folder.starts()) > before:
         answer = answer.model_copy(update={"recommendation_id": _store(folder, wanted, outcome.profile, answer)})
-    folder.write_text(REPORT_FILE, report_text(answer))
     return answer
 
 

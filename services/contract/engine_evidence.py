@@ -34,6 +34,7 @@ class PredictionModel(Answer):
     error_share: float
     band_share: float | None
     tolerated_share: float
+    mostly: str = ""
     held: bool
 
 

@@ -9,7 +9,14 @@ from typing import Any
 from services.capture.probes.evidence_notes import notes_of
 from services.capture.probes.experiment import DEFAULT, TUNED
 from services.capture.probes.figures import Columns, start_columns, workload_columns
-from services.capture.probes.prediction import Prediction, by_rule, prediction_of, worst_regret
+from services.capture.probes.prediction import (
+    Prediction,
+    mean_ms_of,
+    predicted_steps,
+    prediction_of,
+    rates_of,
+    worst_regret,
+)
 from services.capture.probes.records import ComparedWorkload, Comparison, StartRecord
 from services.capture.probes.step_time import StepCase, medians_ms
 from tuner.cost_profile import CostProfile
@@ -154,9 +161,10 @@ def _on_workload(
     target_share: float,
 ) -> ListOnWorkload:
     columns = workload_columns(good, workload)
-    rates, predicted_ms = by_rule(asked, workload.steps, profile, engine, options)
-    held = prediction_of(predicted_ms, columns.get("mean_step_ms", ()), target_share)
-    return ListOnWorkload(name, columns, rates, predicted_ms, held)
+    predicted = predicted_steps(asked, workload.steps, profile, engine, options)
+    case_ms = {StepCase(of.rows, of.context_tokens): of.step_ms.mean for of in _sizes(good)}
+    held = prediction_of(predicted, columns.get("mean_step_ms", ()), case_ms, target_share)
+    return ListOnWorkload(name, columns, rates_of(predicted), mean_ms_of(predicted), held)
 
 
 def _list_evidence(

@@ -33,7 +33,8 @@ def _missed(predictions: Predictions) -> Iterator[str]:
         if found is not None and not found.held:
             yield (
                 f"target missed: {workload}, {name}: the profile predicts {found.step_ms:.3f} ms a step, measured were "
-                f"{found.measured_ms:.3f} ms ({found.error_share:+.1%}, tolerated {found.tolerated_share:.1%})"
+                f"{found.measured_ms:.3f} ms ({found.error_share:+.1%}, tolerated {found.tolerated_share:.1%}); most "
+                f"of it: {found.mostly}"
             )
 
 

@@ -162,6 +162,21 @@ def test_a_load_beyond_what_the_engine_serves_is_said_and_not_refused(experiment
     assert "beyond what this engine can serve" in evidence.notes[0] and "the queue" in evidence.notes[0]
 
 
+def test_a_profile_that_does_not_keep_its_word_is_told_with_the_step_that_it_misses(experiment: MakeExperiment) -> None:
+    costs = Costs()
+    made = experiment(VirtualProbe(costs), lists={"capture": (1, 8, 64)})
+
+    def dearer_once_profiled(record: StartRecord) -> None:
+        if record.number == 3:  # of the profiling starts the last
+            costs.attention_ms_per_mtoken = 400.0
+
+    evidence = weighed(replace(made, on_start=dearer_once_profiled))
+    missed = [note for note in evidence.notes if note.startswith("target missed: made up, tuned: the profile predicts")]
+    assert len(missed) == 1 and "tolerated 3.0%); most of it: " in missed[0] and " rows at " in missed[0]
+    for on in evidence.workloads[0].lists:
+        assert on.prediction is not None and not on.prediction.held and on.prediction.error_share < -0.03
+
+
 def test_no_start_begins_that_would_not_be_over_in_time(experiment: MakeExperiment) -> None:
     made = experiment(starts=2)
     folder = made.starter.folder

@@ -1,6 +1,6 @@
 """Keep a run of `capture_h200.py` for docs/measurements.md: its results with provenance, without the single cases.
 
-python benchmarks/keep_run.py RUN_DIR --profile PROFILE.json --arguments "--model .." --name NAME
+python benchmarks/keep_run.py DIR/MODEL [--profile PROFILE.json] --arguments "--models .." --name NAME
 python docs/make_measurements.py
 """
 

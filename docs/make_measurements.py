@@ -255,14 +255,32 @@ def _promises(results: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("the same length-one steps in another start", f"{shares}, bias {part['errors']['bias']:+.1%}"))
     if "start_s" in (part := results.get("profile", {})):
         found.append((f"a profile of {part['sizes']} sizes, one start", f"{part['start_s']:.0f} s"))
+        found += _between("its length-one steps, second start against the first", part.get("between_starts"))
+    found += _between(
+        "the predicted lists' start against the profile's", results.get("prediction", {}).get("this_start")
+    )
     for name, part in results.get("unseen lists", {}).items():
         if isinstance(part, dict) and part.get("error_s") is not None:
             seconds = f"{part['measured_s']:.2f} s (predicted {part['error_s']:+.1%})"
             told = f"{seconds}, {part['measured_mib']:.0f} MiB (predicted {part['error_mib']:+.1%})"
             found.append((f"capture of {name}, {part['sizes']} sizes, fresh process", told))
+    for name, part in results.items():
+        if "size_step_ms" in part:
+            steps = ", ".join(f"{size}: {ms:.2f}" for size, ms in part["size_step_ms"].items())
+            found.append((f"{name}, ms a step by size", steps))
+            found.append(
+                (f"{name}, capture of these sizes", f"{part['capture_s']:.2f} s, {part['memory_mib']:.0f} MiB")
+            )
     for size, part in sorted(results.get("overhead", {}).get("sizes", {}).items(), key=lambda item: int(item[0])):
         found.append((f"own step / hand-written capture and replay, size {size}", f"{part['ratio']:.3f}"))
     return found
+
+
+def _between(what: str, errors: dict[str, float] | None) -> list[tuple[str, str]]:
+    if errors is None:
+        return []
+    shares = f"median {errors['median']:.1%}, 95th percentile {errors['p95']:.1%}, bias {errors['bias']:+.1%}"
+    return [(what, shares)]
 
 
 def _ms(value: float) -> str:

@@ -11,7 +11,6 @@ from torch.profiler import ProfilerActivity, profile
 from services.capture.timing import synchronize
 
 _RUNS = 2
-_MOST_SIZES = 6
 
 
 def busy_ms(run: Callable[[], None], device: torch.device) -> float | None:
@@ -35,11 +34,11 @@ def busy_ms(run: Callable[[], None], device: torch.device) -> float | None:
     return union(spans) / 1e3 / _RUNS if spans else None
 
 
-def spread_out(sizes: Sequence[int]) -> list[int]:
-    """At most six of these sizes, evenly spaced by ratio: the share that the GPU works changes slowly with size."""
-    if len(sizes) <= _MOST_SIZES:
+def spread_out(sizes: Sequence[int], most: int) -> list[int]:
+    """At most so many of these sizes, the ends among them, evenly spaced by ratio: for what changes slowly."""
+    if len(sizes) <= most:
         return list(sizes)
-    wanted = np.geomspace(sizes[0], sizes[-1], _MOST_SIZES)
+    wanted = np.geomspace(sizes[0], sizes[-1], most)
     return sorted({min(sizes, key=lambda size: abs(size - at)) for at in wanted})
 
 

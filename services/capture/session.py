@@ -60,6 +60,8 @@ from workloads.models.weights import build_decoder
 Steps = Generator[Progress, None, None]
 
 QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
+MOST_FALLBACK_SIZES = 16
+MOST_BUSY_SIZES = 5  # the share that the GPU works changes slowly, and a profiler takes a second to start and to read
 PREFILL_REPEATS = 3
 MOST_PREFIXED_TOKENS = 4096  # what a token pays for a cached one is a slope, which longer prompts do not show better
 PROBE_REPEATS = 3
@@ -264,16 +266,17 @@ class CaptureSession:
         return timings
 
     def _fallback(self, step: Step, timings: dict[int, Timing]) -> Generator[Progress, None, dict[int, Timing]]:
-        """Eager steps on the same scope; fewer rounds, since they are slow and their spread is the host's."""
+        """Eager steps on the same scope, at sizes spread over all: they take the host's time, the same at any size,
+        until the GPU fills them. Fewer rounds, since they are slow and their spread is the host's."""
         if not self.spec.measure_fallback:
             return {}
         if self.spec.strategy == "eager":
             return timings
-        eager = EagerStrategy(step)
-        for size in sorted(self.checks, reverse=True):
+        eager, sizes = EagerStrategy(step), spread_out(sorted(self.checks), MOST_FALLBACK_SIZES)
+        for size in reversed(sizes):
             eager.prepare(size)
         repeats = max(3, self.spec.repeats // 2)
-        result = yield from self._time("fallback", step, dict.fromkeys(self.checks, eager), repeats)
+        result = yield from self._time("fallback", step, dict.fromkeys(sizes, eager), repeats, sizes)
         eager.close()
         return result
 
@@ -286,7 +289,7 @@ class CaptureSession:
             return ()
         eager = EagerStrategy(step)
         readings = []
-        sizes = spread_out(sorted(fallback))
+        sizes = spread_out(sorted(fallback), MOST_BUSY_SIZES)
         for done, size in enumerate(sizes):
             yield self._progress("profile", done, len(sizes), size)
             step.load(step.full(size, seed=size), size)

@@ -72,7 +72,7 @@ class MeasureSpec:
             steps take fewer (`timing.reading`).
         warmup: forwards before a capture (SGLang two, vLLM one).
         lm_head_in_graph: whether the output head is captured (SGLang) or run after the replay (vLLM).
-        measure_fallback: also time eager at every size.
+        measure_fallback: also time eager steps, at sizes spread over all.
         attention: decode attention; auto takes the best that works here.
         family: what a size counts: requests that decode one token each, requests whose drafts are verified
             (`tokens_per_request` tokens each), requests that a draft head drafts for, or tokens of a prompt.

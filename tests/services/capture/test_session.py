@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -183,6 +184,15 @@ def even_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(1 + size / 10, 1 + size / 10)]
 
     monkeypatch.setattr(session_module.CaptureSession, "iterate", iterate)
+
+
+@pytest.mark.usefixtures("even_clock")
+def test_eager_steps_are_read_at_sizes_that_stand_for_all() -> None:
+    sizes = tuple(range(1, 25))
+    cost = measure_profile(small(sizes=sizes), use_ray=False).family("decode_full")
+    read = cost.sizes[np.isfinite(cost.fallback_ms)]
+    assert {1, 24} <= set(read.tolist()) and len(read) <= session_module.MOST_FALLBACK_SIZES
+    assert cost.fallback_ms_at(cost.sizes) == pytest.approx(1 + cost.sizes / 10)
 
 
 @pytest.mark.usefixtures("even_clock")

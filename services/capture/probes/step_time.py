@@ -24,7 +24,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.capture.probes.base import Batch, RunningEngine
 
@@ -80,6 +80,11 @@ class StepProtocol:
     wide_rows: int = 128
     wide_steps: int = 48
     seed: int = 0
+
+    @property
+    def once(self) -> StepProtocol:
+        """One reading a case: where the mean over many cases and several starts is asked for, scatter averages out."""
+        return replace(self, repeats=1)
 
     def steps(self, rows: int) -> int:
         """By how many steps the two runs differ."""

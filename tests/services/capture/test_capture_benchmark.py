@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from benchmarks import capture_h200, capture_parts
 from services.capture.spec import MeasureSpec
@@ -32,13 +30,8 @@ def small_job(model: str, *, device: str, sizes: tuple[int, ...] | None = None) 
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small jobs on one thread: two threads of tiny operators wait for each other where other tests run beside them."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_parts, "plan_job", small_job)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.slow

@@ -21,6 +21,9 @@ td { white-space: nowrap; }
 td.words { white-space: normal; overflow-wrap: anywhere; }
 th.words, td.words { text-align: left; }
 table.facts td:first-child { white-space: nowrap; }
+table.wide { font-size: .7rem; }
+table.wide th, table.wide td { padding: .25rem .3rem; white-space: normal; }
+table.wide td.words { overflow-wrap: normal; }
 pre { background: #f6f6f6; padding: .6rem .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 figure { margin: 1.2rem 0; break-inside: avoid; }
 figure svg { width: 100%; height: auto; }
@@ -30,6 +33,9 @@ h2 { break-after: avoid; }
 @page { margin: 16mm; }
 @media print { body { margin: 0; max-width: none; font-size: 11pt; } }
 """
+
+MOST_COLUMNS = 8
+"""That fit beside each other at full size."""
 
 
 def as_html(report: Report) -> str:
@@ -62,7 +68,7 @@ def _block(block: Block) -> str:
 def _table(table: Table) -> str:
     # Two columns are facts to be read, more are figures to be compared.
     facts = len(table.columns) == 2
-    kind = ' class="facts"' if facts else ""
+    kind = ' class="facts"' if facts else ' class="wide"' if len(table.columns) > MOST_COLUMNS else ""
     words = [facts or i == 0 or _is_words(row[i] for row in table.rows) for i in range(len(table.columns))]
 
     def cell(tag: str, i: int, text: str) -> str:

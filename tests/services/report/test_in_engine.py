@@ -61,4 +61,4 @@ def test_the_report_has_a_table_of_what_the_engine_did() -> None:
     assert "| tuned | 10.000 | 10.500 ± 0.500 | -4.8% | 2.0% | within 3.0% | missed | 26.0% at 448 |" in text
     assert "| 7 at 640 | 10.500 ± 0.500 |" in text and "- 7 requests were cut" in text
     assert "Thresholds, written 2026-01-01, before the first start: margin_share 0.01." in text
-    assert "Adopt it: confirmed in this engine" in text and "TPOT ms" in as_html(report_of(found))
+    assert "Adopt it: confirmed in this engine" in text and '<table class="wide">' in as_html(report_of(found))

@@ -46,7 +46,8 @@ def engine_tables(answer: EngineEvidenceModel) -> tuple[EngineTable, ...]:
     """Per workload what every list did, what the tuned one changes and how well the profile knew; then every step."""
     made: list[EngineTable] = []
     for of in answer.workloads:
-        about = f"{of.name}, load {of.load:g}"
+        # The names of several workloads tell their load.
+        about = of.name if len(answer.workloads) > 1 else f"{of.name}, load {of.load:g}"
         made += [
             EngineTable(f"{about}: every list", _LIST_COLUMNS, _list_rows(answer, of)),
             EngineTable(f"{about}: tuned against default", ("", "change", "95 % interval"), _change_rows(answer, of)),

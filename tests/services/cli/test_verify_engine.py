@@ -68,7 +68,7 @@ def test_one_list_is_chosen_for_three_workloads(
     assert all(of["changes"]["mean_step_ms"] and 0 < of["load_share"] < 1 for of in answer["workloads"])
     assert "start 3, default: " in ran.stderr and "replay" in ran.stderr
     report = (tmp_path / "records" / "report.md").read_text()
-    assert all(f"{name}, load {name[-1]}: predicted against measured." in report for name in names)
+    assert all(f"{name}: predicted against measured." in report for name in names)
 
 
 def test_two_workloads_of_the_same_name_are_refused(captune: Captune, arguments: list[object]) -> None:

@@ -128,7 +128,7 @@ class Engine:
         self.most = int(argument("--max-num-seqs", argument("--max-running-requests", "256")))
         self.due_s, self.woken = 0.0, asyncio.Event()
         self.counts: dict[tuple[int, int], int] = {}
-        self.steps = 0
+        self.steps = self.made = 0
 
     def step_s(self, rows: int) -> float:
         at = bisect_left(self.sizes, rows)
@@ -155,6 +155,7 @@ class Engine:
             await asyncio.sleep(self.due_s - time.perf_counter())
             for row in now:
                 row["made"] += 1
+                self.made += 1
                 row["queue"].put_nowait(row["made"])
                 if row["made"] == row["wanted"]:
                     self.running.remove(row)
@@ -170,7 +171,8 @@ async def answer(engine: Engine, reader: asyncio.StreamReader, writer: asyncio.S
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     method, path = head.split(" ")[:2]
     if method == "GET":
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        text = counters(engine).encode() if path == "/metrics" else b"ok"
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
     else:
         length = next(
             int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length")
@@ -178,6 +180,18 @@ async def answer(engine: Engine, reader: asyncio.StreamReader, writer: asyncio.S
         await generate(engine, path, json.loads(await reader.readexactly(length)), writer)
     await writer.drain()
     writer.close()
+
+
+def counters(engine: Engine) -> str:
+    """Some of what vLLM 0.23.0 answers at /metrics (`v1/metrics/loggers.py`)."""
+    labels = '{engine="0",model_name="probed"}'
+    return (
+        "# HELP vllm:num_preemptions_total Cumulative number of preemption from the engine.\n"
+        "# TYPE vllm:num_preemptions_total counter\n"
+        f"vllm:num_preemptions_total{labels} 0.0\n"
+        f"vllm:generation_tokens_total{labels} {float(engine.made)}\n"
+        f'vllm:iteration_tokens_total_bucket{{engine="0",le="1.0",model_name="probed"}} 1.0\n'
+    )
 
 
 async def generate(engine: Engine, path: str, body: dict, writer: asyncio.StreamWriter) -> None:

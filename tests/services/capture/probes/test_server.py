@@ -44,6 +44,7 @@ def test_requests_arrive_when_they_should_and_are_timed_one_by_one(launch: MakeL
         first, second, alone = running.serve(
             [ProbeRequest(0.0, 10, 21, 1), ProbeRequest(0.0, 10, 21, 2), ProbeRequest(0.4, 10, 21, 3)], done.append
         )
+        assert running.metrics() == {"preemptions": 0.0, "generation_tokens": 63.0}
     finally:
         running.stop()
     assert done == [1, 2, 3] and {first.error, second.error, alone.error} == {None}

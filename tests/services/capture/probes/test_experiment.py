@@ -118,6 +118,12 @@ def test_one_list_serves_several_workloads_and_every_start_serves_all_of_them(ex
     assert [of.load for of in answer.workloads] == [1.0, 4.0, 2.0] and "tpot_ms" not in answer.lists[0].figures
 
 
+def test_prompts_of_two_workloads_have_nothing_in_common() -> None:
+    made = [workload("same", 1.0, requests()).schedule(5.0, 1000, stream) for stream in (0, 1)]
+    first, second = ({request.seed for request in schedule.requests} for schedule in made if schedule is not None)
+    assert len(first) == len(second) > 50 and not first & second
+
+
 def test_a_server_is_given_every_workload_in_every_start(experiment: MakeExperiment, tmp_path: Path) -> None:
     """The whole way through processes, HTTP and logs, with a stand-in for the engine."""
     draw = np.random.default_rng(3)

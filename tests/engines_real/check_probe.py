@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from services.capture.probes import sglang_arguments, vllm_arguments
+from services.capture.probes import compile_cache, sglang_arguments, vllm_arguments
 from services.capture.probes.base import Launch
 from services.capture.probes.failures import _NO_KV
+from services.capture.probes.vllm_server import VllmServer
 from tests.engines_real.packages import sources
 from tuner.engines.registry import engine
 
@@ -50,15 +52,16 @@ def launch(spec: str, names: set[str]) -> Launch:
 
 def test_every_argument_that_vllm_gets_is_one_of_its_own(vllm: Path) -> None:
     known = fields_of(vllm / "engine" / "arg_utils.py")
-    passed = vllm_arguments.engine_arguments(launch(f"vllm@{VLLM}", set(vllm_arguments._PASSING.arguments)))
-    assert set(passed) <= known
+    asked = replace(launch(f"vllm@{VLLM}", set(vllm_arguments._PASSING.arguments)), cache=Path("cache"))
+    passed = vllm_arguments.engine_arguments(asked)
+    assert set(passed) | {"stream_interval"} <= known
     compilation = fields_of(vllm / "config" / "compilation.py")
     assert set(passed["compilation_config"]) <= compilation and compilation >= IN_JSON
     frontend = fields_of(vllm / "entrypoints" / "openai" / "cli_args.py")
     assert {"host", "port", "disable_uvicorn_access_log"} <= frontend and "served_model_name" in known
     variables = (vllm / "envs.py").read_text()
-    for name in vllm_arguments.environment(launch(f"vllm@{VLLM}", {"max_num_seqs"})):
-        assert name in variables or name == "HF_HUB_OFFLINE", name
+    for name in vllm_arguments.environment(asked):
+        assert name in variables or not name.startswith("VLLM_"), name
 
 
 def test_vllms_completions_take_what_the_probe_sends(vllm: Path) -> None:
@@ -71,6 +74,17 @@ def test_the_sentences_that_failures_are_told_by_are_vllms_own(vllm: Path) -> No
     flat = "".join(text.split()).replace('"f"', "").replace('""', "")
     assert all("".join(sentence.split()) in flat for sentence in _NO_KV[:2])
     assert "Graphcapturingfinishedin" in flat and "GPUKVcachesize:" in flat
+
+
+def test_what_the_log_and_the_counters_are_read_by_is_vllms_own(vllm: Path) -> None:
+    compiler = " ".join(file.read_text() for file in (vllm / "compilation").glob("*.py"))
+    assert all(words in compiler for words in (*compile_cache._LOADED, *compile_cache._COMPILED))
+    counted = (vllm / "v1" / "metrics" / "loggers.py").read_text()
+    for sample in VllmServer.counters:
+        assert f'"{sample.removesuffix("_count")}"' in counted or f'"{sample.removesuffix("_total")}"' in counted
+    # Model runner V2 tells no bucket of a step; the sizes are told by the engine's core, whatever the runner.
+    assert "cudagraph_stats" not in (vllm / "v1" / "worker" / "gpu" / "model_runner.py").read_text()
+    assert '" context requests, "' in (vllm / "v1" / "engine" / "core.py").read_text()
 
 
 def test_every_argument_that_sglang_gets_is_one_of_its_own(sglang: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.capture.probes.base import Batch, RunningEngine
 from services.capture.probes.census import census_of
-from services.capture.probes.records import WorkloadRun
+from services.capture.probes.failures import EngineFailed
+from services.capture.probes.records import Census, WorkloadRun
 from services.capture.probes.serving import Schedule, summarise
 from services.capture.probes.step_time import StepCase, StepProtocol, failed_cases, time_steps
 from services.capture.probes.tasks import OnStep
+from workloads.errors import CaptuneError
 
 REPLAY_PART, SERVE_PART = "replay", "serve"
 LOG_SETTLES_S = 1.5
@@ -53,13 +56,30 @@ def _served(
     requests = schedule.requests
     # What an engine does once, at its first requests, is no user's time to first token.
     engine.batch_s(_WARM_UP)
-    begin, preempted = engine.log.stat().st_size, engine.metrics().get("preemptions")
+    begin, preempted = engine.log.stat().st_size, _preemptions(engine)
     timings = engine.serve(requests, lambda done: told(f"{name}: {done} of {len(requests)} requests"))
-    after = engine.metrics().get("preemptions")
+    after = _preemptions(engine)
     time.sleep(log_settles_s)
+    census, unread = _census(engine, begin, engine_name)
     return WorkloadRun(
         served=summarise(timings),
-        census=census_of(engine.log, begin, engine_name),
+        census=census,
+        census_unread=unread,
         clipped_requests=schedule.clipped,
         preemptions=None if preempted is None or after is None else int(after - preempted),
     )
+
+
+def _preemptions(engine: RunningEngine) -> float | None:
+    """None where the engine does not answer; an engine that has ended fails the start at the next request."""
+    with contextlib.suppress(EngineFailed):
+        return engine.metrics().get("preemptions")
+    return None
+
+
+def _census(engine: RunningEngine, begin: int, engine_name: str) -> tuple[Census | None, str | None]:
+    """(what the log counts, why it could not be read): a log in a form of its own costs no start its measured times."""
+    try:
+        return census_of(engine.log, begin, engine_name), None
+    except CaptuneError as error:
+        return None, str(error)

@@ -64,6 +64,9 @@ def _requests(compared: Sequence[StartRecord], comparison: Comparison) -> Iterat
         clipped = max((run.clipped_requests for run in runs), default=0)
         if clipped:
             yield f"{about}{clipped} requests were cut to the longest that the engine takes"
+        unread = next((run.census_unread for run in runs if run.census_unread), None)
+        if unread:
+            yield f"{about}the steps that the engine logged could not be counted: {unread}"
         preempted = sum(run.preemptions or 0 for run in runs)
         if preempted:
             yield f"{about}{preempted} times a running request lost its KV cache to others, over all starts"

@@ -174,6 +174,7 @@ class WorkloadRun:
 
     Attributes:
         census: None where the engine logs no steps.
+        census_unread: why the steps that it logged could not be counted.
         clipped_requests: asked for more than the longest that the engine takes, and were cut to it.
         preemptions: times that a running request lost its KV cache; None where the engine does not count them.
     """
@@ -182,6 +183,7 @@ class WorkloadRun:
     census: Census | None
     clipped_requests: int
     preemptions: int | None
+    census_unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from services.capture.probes.vllm_server import VllmServer
 from services.engine_view import read_evidence
 from tests.services.capture.probes.conftest import MakeExperiment, requests, workload
 from tests.services.capture.probes.virtual import Costs, VirtualProbe
-from workloads.errors import BadUsage
+from workloads.errors import BadInput, BadUsage
 from workloads.traces.records import RequestTrace
 
 
@@ -181,6 +181,18 @@ def test_a_profile_that_does_not_keep_its_word_is_told_with_the_step_that_it_mis
     assert len(missed) == 1 and "tolerated 3.0%); most of it: " in missed[0] and " rows at " in missed[0]
     for on in evidence.workloads[0].lists:
         assert on.prediction is not None and not on.prediction.held and on.prediction.error_share < -0.03
+
+
+def test_what_cannot_be_counted_costs_no_start_its_times(
+    experiment: MakeExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(log: Path, from_byte: int, engine: str) -> None:
+        raise BadInput("no such columns", file="log")
+
+    monkeypatch.setattr("services.capture.probes.compare_task.census_of", unreadable)
+    evidence = weighed(experiment(lists={"capture": (1, 8, 64)}))
+    assert "tpot_ms" in evidence.workloads[0].lists[1].figures
+    assert any("could not be counted" in note and "no such columns" in note for note in evidence.notes)
 
 
 def test_no_start_begins_that_would_not_be_over_in_time(experiment: MakeExperiment) -> None:

@@ -14,6 +14,7 @@ from db.store import Store
 from services.capture.probes.base import Launch
 from services.capture.probes.choose import choose_probe
 from services.capture.probes.compile_cache import cache_in
+from services.capture.probes.device import first_visible, gpu_identity
 from services.capture.probes.experiment import TUNED, Experiment
 from services.capture.probes.model_folder import ProbedModel, probed_model
 from services.capture.probes.records import ExperimentPlan, Folder, PlannedWorkload, StartRecord, plain_lists
@@ -61,7 +62,8 @@ def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
     folder = Folder(wanted.records)
     model = probed_model(wanted.model, wanted.records)
     workloads = _workloads(opened)
-    plan = folder.agree(_plan(workloads, choice, wanted, model))
+    with folder.deciding():
+        plan = folder.agree(_plan(workloads, choice, wanted, model))
     experiment = Experiment(
         plan=plan,
         starter=Starter(probe, _launch(choice, wanted, model), folder),
@@ -72,13 +74,15 @@ def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
         workloads=workloads,
         budget=wanted.budget,
         starts=wanted.starts,
+        profile_starts=wanted.profile_starts,
+        gpu=gpu_identity(),
         limit=limit,
         say=_say,
         on_start=_tell,
         on_recommended=partial(_keep, folder, choice),
     )
     before = len(folder.starts())
-    with folder.claimed(), progress("in the engine") as advance:
+    with progress("in the engine") as advance:
         outcome = replace(experiment, told=advance).run()
     answer = read_evidence(folder.path, len(outcome.left))
     folder.write_text(REPORT_FILE, report_text(answer))
@@ -134,7 +138,6 @@ def _plan(
         serve_s=wanted.serve_s,
         context_tokens=typical_context([workload.traffic for workload in workloads]),
         replay_steps=wanted.replay_steps,
-        profile_starts=wanted.profile_starts,
         protocol=StepProtocol(repeats=wanted.repeats),
         thresholds=EngineThresholds(),
         max_length=wanted.budget.max_length,
@@ -156,7 +159,7 @@ def _launch(choice: EngineChoice, wanted: InEngine, model: ProbedModel) -> Launc
         dummy_weights=model.dummy_weights,
         command=tuple(shlex.split(wanted.python)),
         ready_s=wanted.ready_s,
-        cache=cache_in(wanted.records),
+        cache=cache_in(wanted.records, first_visible()),
     )
 
 

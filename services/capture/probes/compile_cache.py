@@ -24,12 +24,16 @@ _COMPILED = (
 )
 
 
-def cache_in(records: Path) -> Path:
-    """The folder for the compile cache of an experiment, made where it is missing; git leaves it alone."""
+def cache_in(records: Path, gpu: str) -> Path:
+    """The folder for the compile cache of an experiment, made where it is missing; git leaves it alone.
+
+    Args:
+        gpu: as it is named to CUDA. Each has its own: two first starts at the same time would write the same files.
+    """
     folder = records / "compile-cache"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"gpu-{gpu}").mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n")
-    return folder.resolve()
+    return (folder / f"gpu-{gpu}").resolve()
 
 
 def state_in(log: str, engine: str) -> CacheState | None:

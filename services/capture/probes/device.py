@@ -22,6 +22,12 @@ def device_name() -> str | None:
     return name.decode() if isinstance(name, bytes) else name
 
 
+def gpu_identity() -> str | None:
+    """What tells that GPU from others like it."""
+    uuid = _ask(lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle)) or _told("uuid")
+    return uuid.decode() if isinstance(uuid, bytes) else uuid
+
+
 def used_mib() -> float | None:
     """Memory in use on it, by anybody; None where it cannot be told."""
     used = _ask(lambda nvml, handle: nvml.nvmlDeviceGetMemoryInfo(handle).used)
@@ -67,13 +73,13 @@ def _ask(what: Any) -> Any:
         pynvml.nvmlShutdown()
 
 
-def _first() -> str:
-    """Index or UUID of the first visible GPU."""
+def first_visible() -> str:
+    """Index or UUID of the first visible GPU, as CUDA is told it."""
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
 
 
 def _told(field: str) -> str | None:
-    command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits", "-i", _first()]
+    command = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits", "-i", first_visible()]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_TOLD_S, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -82,7 +88,7 @@ def _told(field: str) -> str | None:
 
 
 def _handle(nvml: Any) -> Any:
-    first = _first()
+    first = first_visible()
     if first.startswith(("GPU-", "MIG-")):
         return nvml.nvmlDeviceGetHandleByUUID(first.encode())
     return nvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdecimal() else 0)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from services.capture.probes import tasks
 from services.capture.probes.base import RunningEngine
+from services.capture.probes.claims import Claim, Purpose
 from services.capture.probes.compare_task import LOG_SETTLES_S, compare_list
-from services.capture.probes.order import left_to_do, turns
+from services.capture.probes.order import fairest, left_to_do, turns
 from services.capture.probes.profiling import Profiling
-from services.capture.probes.records import Comparison, ExperimentPlan, Purpose, StartRecord, plain_lists
+from services.capture.probes.records import Comparison, ExperimentPlan, StartRecord, plain_lists
 from services.capture.probes.replayed_steps import compared_workload
 from services.capture.probes.serving import Schedule
 from services.capture.probes.starting import Starter
@@ -27,6 +30,7 @@ from workloads.models.config import ModelConfig
 
 DEFAULT, TUNED, POWERS = "default", "tuned", "powers of two"
 LISTS_FILE = "lists.json"
+_ELSEWHERE_S = 1.0  # between two looks at what another command measures
 
 OnProgress = Callable[[int, str], None]
 """Told how many starts are recorded, and in a few words what is done now. Called while requests are timed: be quick."""
@@ -53,6 +57,8 @@ class Experiment:
         options: of the engine, as its rules read them.
         workloads: in the order of the plan.
         starts: of the default and of the tuned list; powers of two are started once.
+        profile_starts: that read sizes.
+        gpu: what tells the GPU of this command from others; None where it cannot be told.
         log_settles_s: how long the engine takes to log what it counted.
         limit: no start begins that would end later.
         told: progress.
@@ -70,6 +76,8 @@ class Experiment:
     workloads: tuple[EngineWorkload, ...]
     budget: Budget
     starts: int
+    profile_starts: int
+    gpu: str | None = None
     trials: int = 12
     log_settles_s: float = LOG_SETTLES_S
     limit: TimeLimit = field(default_factory=TimeLimit)
@@ -91,24 +99,66 @@ class Experiment:
         while unprofiled := profiling.left():
             if not self._in_time(unprofiled[0]):
                 return Outcome(None, None, (*unprofiled, *turns(wanted)))
-            self.on_start(profiling.measure(unprofiled[0], self._telling(f"profiling ({unprofiled[0]})")))
-        profile = profiling.profile()
-        comparison = self._comparison(profile)
+            with self._claimed(lambda running: _named(profiling.free(running))) as claim:
+                if claim is None:
+                    time.sleep(_ELSEWHERE_S)
+                else:
+                    self.on_start(profiling.measure(claim, self._telling(f"profiling ({claim.purpose})")))
+        with self.starter.folder.deciding():
+            profile = profiling.profile()
+            comparison = self._comparison(profile)
         for note in filter(None, (of.overload_note for of in comparison.workloads)):
             self.say(note)
-        while left := left_to_do(wanted, [(r.name, r.failure is None) for r in self._records("compare")]):
+        while left := self._left(wanted):
             if not self._in_time("compare", self.plan.serve_s * len(schedules)):
                 break
-            told = self._telling(f"{left[0]}, {len(left)} starts left")
-            task = partial(self._compared, comparison, schedules, told)
-            self.on_start(self.starter.run("compare", left[0], comparison.lists[left[0]], task))
-        return Outcome(profile, comparison, left)
+            with self._claimed(partial(self._free, wanted)) as claim:
+                if claim is None:  # what is left runs elsewhere
+                    break
+                told = self._telling(f"{claim.name}, {len(left)} starts left")
+                task = partial(self._compared, comparison, schedules, told)
+                self.on_start(self.starter.run(claim, comparison.lists[claim.name], task))
+        return Outcome(profile, comparison, self._left(wanted))
 
     @property
     def _profiling(self) -> Profiling:
         return Profiling(
-            self.plan, self.starter, self.engine, self.options, self.model, self.longest_tokens, self.workloads
+            self.plan,
+            self.profile_starts,
+            self.starter,
+            self.engine,
+            self.options,
+            self.model,
+            self.longest_tokens,
+            self.workloads,
         )
+
+    @contextmanager
+    def _claimed(self, free: Callable[[Sequence[Claim]], tuple[Purpose, str] | None]) -> Iterator[Claim | None]:
+        """The start that `free` finds while others are running; nobody else takes it. None where it finds none."""
+        folder = self.starter.folder
+        with folder.deciding():
+            due = free(folder.claims())
+            held = None if due is None else folder.claim(*due, self.gpu)
+        try:
+            yield None if held is None else held.claim
+        finally:
+            if held is not None:
+                held.release()
+
+    def _left(self, wanted: Mapping[str, int], running: Sequence[Claim] = ()) -> tuple[str, ...]:
+        """Comparing starts that are neither recorded nor running."""
+        records = self._records("compare")
+        numbers = {record.number for record in records}
+        done = [(record.name, record.failure is None) for record in records]
+        done += [(claim.name, True) for claim in running if claim.purpose == "compare" and claim.number not in numbers]
+        return left_to_do(wanted, done)
+
+    def _free(self, wanted: Mapping[str, int], running: Sequence[Claim]) -> tuple[Purpose, str] | None:
+        left = self._left(wanted, running)
+        if not left:
+            return None
+        return "compare", fairest(left, [record.name for record in self._records("compare") if record.gpu == self.gpu])
 
     def _records(self, purpose: Purpose) -> list[StartRecord]:
         return [record for record in self.starter.folder.starts() if record.purpose == purpose]
@@ -172,3 +222,8 @@ class Experiment:
             for stream, of in enumerate(self.workloads)
         }
         return {name: schedule for name, schedule in made.items() if schedule is not None}
+
+
+def _named(purpose: Purpose | None) -> tuple[Purpose, str] | None:
+    """A start of the profile is named by what it is for."""
+    return None if purpose is None else (purpose, purpose)

@@ -21,6 +21,19 @@ def turns(wanted: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(order)
 
 
+def fairest(left: Sequence[str], here: Sequence[str]) -> str:
+    """Which of the names left is started next on a GPU: of those with the fewest starts there, the first in order.
+
+    GPUs that look alike differ by some per cent, too; lists that take turns on each differ alike.
+
+    Args:
+        left: not empty.
+        here: names of the starts that this GPU has had.
+    """
+    had = Counter(here)
+    return min(dict.fromkeys(left), key=lambda name: had[name])
+
+
 def left_to_do(wanted: Mapping[str, int], done: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
     """What is still to be started, in order.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from services.capture.probes import tasks
 from services.capture.probes.base import RunningEngine
+from services.capture.probes.claims import Claim, Purpose
 from services.capture.probes.engine_profile import build_engine_profile, terms_of
 from services.capture.probes.failures import EngineFailed
-from services.capture.probes.records import ExperimentPlan, Folder, Purpose, StartRecord
+from services.capture.probes.records import ExperimentPlan, Folder, StartRecord
 from services.capture.probes.starting import Starter
 from services.capture.probes.workload import EngineWorkload
 from tuner.cost_profile import CostProfile
@@ -30,9 +31,14 @@ RoomyTask = Callable[[RunningEngine, tasks.Room, tasks.OnStep], Mapping[str, Any
 
 @dataclass(frozen=True, slots=True)
 class Profiling:
-    """What the starts have in common; see `services.capture.probes.experiment.Experiment` for the fields."""
+    """What the starts have in common; see `services.capture.probes.experiment.Experiment` for the fields.
+
+    Attributes:
+        starts: that read sizes, all told.
+    """
 
     plan: ExperimentPlan
+    starts: int
     starter: Starter
     engine: Engine
     options: Any
@@ -79,32 +85,45 @@ class Profiling:
 
     def left(self) -> tuple[Purpose, ...]:
         """Starts that are still to be done, in order."""
-        wanted: dict[Purpose, int] = {"steps": 1, "profile": self.plan.profile_starts}
+        wanted: dict[Purpose, int] = {"steps": 1, "profile": self.starts}
         done = Counter(record.purpose for record in self.folder.starts() if record.failure is None)
         return tuple(purpose for purpose, count in wanted.items() for _ in range(count - done[purpose]))
 
-    def measure(self, purpose: Purpose, told: tasks.OnStep) -> StartRecord:
+    def free(self, running: Sequence[Claim]) -> Purpose | None:
+        """The first start that is left and that nobody runs; None while there is none, or what it needs is measured."""
+        if any(claim.purpose == "steps" for claim in running):
+            return None
+        left = list(self.left())
+        for claim in running:
+            if claim.purpose in left:
+                left.remove(claim.purpose)
+        return left[0] if left else None
+
+    def measure(self, claim: Claim, told: tasks.OnStep) -> StartRecord:
         """One start, recorded.
 
         Raises:
             EngineFailed: it failed, as the next one would.
         """
-        sizes, task = self._task(purpose)
+        sizes, task = self._task(claim.purpose)
 
         def work(engine: RunningEngine) -> Mapping[str, Any]:
             room = tasks.Room(self.longest_tokens, engine.observe().kv_tokens, self.plan.protocol)
             return task(engine, room, told)
 
-        record = self.starter.run(purpose, purpose, self.lists(sizes), work)
+        record = self.starter.run(claim, self.lists(sizes), work)
         if record.failure is not None:
             raise EngineFailed(record.failure)
         return record
 
     def profile(self) -> CostProfile:
-        """As it stands in the folder; built from its starts the first time."""
+        """As it stands in the folder; built from its starts the first time, and whenever there are more."""
         stored = self.folder.path / PROFILE_FILE
-        if not stored.is_file():
-            self.folder.write_text(PROFILE_FILE, dump_profile(self._built()))
+        found = parse_profile(stored.read_bytes(), file=str(stored)) if stored.is_file() else None
+        done = sum(record.purpose == "profile" and record.failure is None for record in self.folder.starts())
+        if found is not None and (found.starts or 0) >= done:
+            return found
+        self.folder.write_text(PROFILE_FILE, dump_profile(self._built()))
         return parse_profile(stored.read_bytes(), file=str(stored))
 
     def _built(self) -> CostProfile:

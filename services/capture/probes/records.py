@@ -6,7 +6,8 @@
     start-NNNN.json       one start each
     start-NNNN.log        what the engine printed
 
-A run that was killed goes on where the files end. More starts later are more evidence for the same question.
+A run that was killed goes on where the files end. More starts later are more evidence for the same question. Several
+commands, one a GPU, may add starts at the same time (`claims`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.capture.probes.claims import Claim, HeldClaim, Purpose, claims_in
 from services.capture.probes.compile_cache import CacheState
 from services.capture.probes.failures import EngineFailure
 from services.capture.probes.serving import Served
@@ -30,10 +32,6 @@ from tuner.engine_verdict import EngineThresholds
 from workloads.errors import BadInput, BadUsage
 
 T = TypeVar("T")
-
-Purpose = Literal["steps", "profile", "compare"]
-"""steps: what a real row and a real KV token cost, steps without graphs, and prefill. profile: sizes. compare: one of
-the lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,6 @@ class ExperimentPlan:
     serve_s: float
     context_tokens: int
     replay_steps: int
-    profile_starts: int
     protocol: StepProtocol
     thresholds: EngineThresholds
     max_length: int | None = None
@@ -194,6 +191,7 @@ class StartRecord:
         name: of the list that was compared, or of the purpose.
         lists: what was asked for; None is the engine's default.
         effective: what its log says was captured.
+        gpu: which one of several alike it ran on.
         compile_cache: whether compiled code was there; a cold start compiles first. None where nothing is known of it.
         steps: step times by size and context.
         failed_cases: steps of which no reading came out.
@@ -214,6 +212,7 @@ class StartRecord:
     graph_memory_mib: float | None = None
     kv_tokens: int | None = None
     device: str | None = None
+    gpu: str | None = None
     compile_cache: CacheState | None = None
     steps: tuple[StepTiming, ...] = ()
     failed_cases: tuple[StepCase, ...] = ()
@@ -238,18 +237,31 @@ class Folder:
             raise BadUsage(f"cannot be made: {error.strerror}", file=str(path), field="--records") from None
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Hold the folder while starts are added: two runs would take each other's numbers, and the same GPU.
+    def deciding(self) -> Iterator[None]:
+        """One command at a time decides what is done next, and writes what all of them share."""
+        with (self.path / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def claims(self) -> tuple[Claim, ...]:
+        """Starts that run now, or were recorded just now; call it while `deciding`."""
+        return claims_in(self.path)
+
+    def claim(self, purpose: Purpose, name: str, gpu: str | None) -> HeldClaim:
+        """Begin a start; call it while `deciding`.
 
         Raises:
-            BadUsage: another run holds it.
+            BadUsage: another start runs on the same GPU.
         """
-        with (self.path / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BadUsage("another run adds to this folder now", file=str(self.path), field="--records") from None
-            yield
+        running = self.claims()
+        if any(other.gpu == gpu for other in running):
+            raise BadUsage(
+                "another run adds to this folder now, on the same GPU; give each its own by CUDA_VISIBLE_DEVICES",
+                file=str(self.path),
+                field="--records",
+            )
+        last = max([record.number for record in self.starts()] + [other.number for other in running], default=0)
+        return HeldClaim(self.path, Claim(last + 1, purpose, name, gpu))
 
     def agree(self, plan: ExperimentPlan) -> ExperimentPlan:
         """The plan of this folder: `plan`, written now, or the one that stands there and says the same.
@@ -281,9 +293,6 @@ class Folder:
         """Every recorded start, in order."""
         found = [self.read(path.name, StartRecord) for path in sorted(self.path.glob("start-*.json"))]
         return tuple(record for record in found if record is not None)
-
-    def next_number(self) -> int:
-        return 1 + max((record.number for record in self.starts()), default=0)
 
     def log_path(self, number: int) -> Path:
         return self.path / f"start-{number:04d}.log"

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from services.capture.probes.base import Launch, Probe, RunningEngine
+from services.capture.probes.claims import Claim
 from services.capture.probes.compile_cache import state_in
 from services.capture.probes.device import device_name
 from services.capture.probes.failures import EngineFailed
-from services.capture.probes.records import Folder, Purpose, StartRecord, now, plain_lists
+from services.capture.probes.records import Folder, StartRecord, now, plain_lists
 
 Task = Callable[[RunningEngine], Mapping[str, Any]]
 
@@ -24,15 +25,15 @@ class Starter:
     launch: Launch
     folder: Folder
 
-    def run(self, purpose: Purpose, name: str, lists: Mapping[str, tuple[int, ...]] | None, task: Task) -> StartRecord:
-        """Start with `lists`, do the task, stop, and record.
+    def run(self, claim: Claim, lists: Mapping[str, tuple[int, ...]] | None, task: Task) -> StartRecord:
+        """Start with `lists`, do the task, stop, and record under the claim's number.
 
         Raises:
             BadUsage: an option cannot be passed on; nothing is recorded.
             EngineFailed: the engine is not installed, which no other start will change; nothing is recorded.
         """
-        number, begin_s, part_s = self.folder.next_number(), time.monotonic(), dict[str, float]()
-        record = StartRecord(purpose, name, number, now(), lists, device=device_name())
+        number, begin_s, part_s = claim.number, time.monotonic(), dict[str, float]()
+        record = StartRecord(claim.purpose, claim.name, number, now(), lists, device=device_name(), gpu=claim.gpu)
         try:
             engine = self.probe.start(replace(self.launch, lists=lists), self.folder.log_path(number))
             part_s["start"] = _since(begin_s)

@@ -29,6 +29,7 @@ OnStep = Callable[[str], None]
 
 _EAGER_SIZES = 4
 _WORKLOAD_SIZES = 7
+_FULL_KV_TOKENS = 196_608
 _MOST_SIZES = 24  # read in the first start that probes; a size costs two to five seconds
 _PREFILL_READINGS = 3
 _PREFILL_SEED = 900_000_000
@@ -155,14 +156,18 @@ def probe_sizes(
 
 
 def repeated_sizes(steps: Sequence[StepTiming], plan: ProbePlan, terms: StepTerms) -> tuple[int, ...]:
-    """What a second start reads again of the first one's sizes: the best list so far, and the ends.
+    """What a later start reads: the best list so far and the ends again, and sizes that no start has read.
 
-    Only sizes that may be chosen need a second opinion; one that no list takes costs its seconds for nothing.
+    Only sizes that may be chosen need a second opinion. Seconds that are left go to sizes that were not read, where
+    the most is at stake when all sizes are alike: what is promised for every size rests on them.
     """
     g_ms = _bucket_ms(steps, terms)
     if plan.candidates[-1] not in g_ms:
         return tuple(sorted(g_ms))
-    return tuple(sorted({*advise(g_ms, plan).sizes, min(g_ms), max(g_ms)}))
+    again = {*advise(g_ms, plan).sizes, min(g_ms), max(g_ms)}
+    unread = [size for size in plan.candidates if size not in g_ms]
+    alike = replace(plan, sizes=(), weights=())
+    return tuple(sorted({*again, *_most_at_stake(unread, g_ms, alike, max(0, _MOST_SIZES - len(again)))}))
 
 
 def _bucket_ms(steps: Sequence[StepTiming], terms: StepTerms) -> dict[int, float]:
@@ -203,9 +208,20 @@ def _most_at_stake(sizes: Sequence[int], g_ms: Mapping[int, float], plan: ProbeP
 
 
 def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: Room) -> list[StepCase]:
-    """Full steps, all at the context that fits the largest size of the start: its prompts are those of all others."""
-    context_tokens = room.context(largest, context_tokens)
-    return [StepCase(size, room.context(size, context_tokens)) for size in sizes]
+    """Full steps, at the context that fits the largest size of the start: its prompts are those of all others.
+
+    Many rows have less each, so that their KV tokens stay below a bound: they take seconds to prefill, and the price
+    of KV tokens, which is known, is then most of the step.
+    """
+    most = context_tokens
+    context_tokens = room.context(largest, min(most, _at_most(largest)))
+    wanted = {size: max(context_tokens, min(most, _at_most(size))) for size in sizes}
+    return [StepCase(size, room.context(size, tokens)) for size, tokens in wanted.items()]
+
+
+def _at_most(rows: int) -> int:
+    """Context, in whole blocks, with which that many rows stay below the bound of KV tokens."""
+    return max(1, _FULL_KV_TOKENS // rows // BLOCK_TOKENS) * BLOCK_TOKENS
 
 
 def _priced_cases(buckets: Sequence[int], context_tokens: int, room: Room) -> list[StepCase]:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.capture.probes.records import Purpose, StartRecord
+from services.capture.probes.claims import Purpose
+from services.capture.probes.records import StartRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from packaging.version import Version
@@ -33,6 +34,7 @@ _PASSING = Passing(
     aliases=ALIASES,
 )
 _IN_COMPILATION_CONFIG = ("cudagraph_mode", "max_cudagraph_capture_size")
+_START_METHOD = "VLLM_WORKER_MULTIPROC_METHOD"
 _ALWAYS = ("max_num_seqs", "max_num_batched_tokens")
 """`LLM` and the server have different defaults for these, and our rules must know what runs."""
 
@@ -60,8 +62,14 @@ def engine_arguments(launch: Launch) -> dict[str, Any]:
 
 
 def environment(launch: Launch) -> dict[str, str]:
-    """No network, no telemetry, no kernel that has to be compiled with nvcc; the table of graphs once a second."""
+    """No network, no telemetry, no kernel that has to be compiled with nvcc; the table of graphs once a second.
+
+    vLLM's command line starts its engine by `spawn`, which imports everything a second time (0.23.0
+    `entrypoints/serve/utils/api_utils.py:165`; 19 of 61 s on the machine that was tried); its library forks, and so do
+    we, unless the user says otherwise.
+    """
     return {
+        _START_METHOD: os.environ.get(_START_METHOD, "fork"),
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_USE_FLASHINFER_SAMPLER": "0",

@@ -89,7 +89,6 @@ def experiment(launch: MakeLaunch, tmp_path: Path) -> MakeExperiment:
             serve_s=5.0,
             context_tokens=typical_context([of.traffic for of in workloads]),
             replay_steps=8,
-            profile_starts=2,
             protocol=StepProtocol(repeats=2),
             thresholds=EngineThresholds(),
             lists=lists,
@@ -105,6 +104,7 @@ def experiment(launch: MakeLaunch, tmp_path: Path) -> MakeExperiment:
             workloads=workloads,
             budget=Budget(),
             starts=starts,
+            profile_starts=2,
             trials=1,
             log_settles_s=0.0,
         )

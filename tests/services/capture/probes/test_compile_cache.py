@@ -25,8 +25,9 @@ def test_a_start_is_cold_or_warm_in_the_engines_own_words() -> None:
 
 
 def test_everything_compiled_goes_below_the_folder_whatever_the_list(launch: MakeLaunch, tmp_path: Path) -> None:
-    folder = cache_in(tmp_path)
-    assert cache_in(tmp_path) == folder and (folder / ".gitignore").read_text() == "*\n"
+    folder = cache_in(tmp_path, "0")
+    assert cache_in(tmp_path, "0") == folder and (folder.parent / ".gitignore").read_text() == "*\n"
+    assert cache_in(tmp_path, "1") != folder  # two GPUs start at the same time
     probe = VllmServer()
     for lists in (None, {"capture": (1, 2)}):
         asked = replace(launch(lists), cache=folder)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +13,9 @@ import pytest
 
 from services.capture.probes.compile_cache import CacheState
 from services.capture.probes.evidence import Evidence, weigh
-from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment
+from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment, Outcome
 from services.capture.probes.failures import EngineFailed
+from services.capture.probes.order import fairest
 from services.capture.probes.records import Folder, StartRecord
 from services.capture.probes.starting import Starter
 from services.capture.probes.step_time import StepProtocol
@@ -139,7 +143,6 @@ def test_a_server_is_given_every_workload_in_every_start(experiment: MakeExperim
         serve_s=0.25,
         context_tokens=64,
         replay_steps=2,
-        profile_starts=1,
         protocol=StepProtocol(short_tokens=2, long_tokens=10, repeats=1, least_repeats=1),
     )
     launch = replace(virtual.starter.launch, raw_options={"max_num_seqs": "8"})
@@ -148,6 +151,7 @@ def test_a_server_is_given_every_workload_in_every_start(experiment: MakeExperim
         plan=folder.agree(replace(plan, options=launch.raw_options)),
         starter=Starter(VllmServer(), launch, folder),
         options=launch.options,
+        profile_starts=1,
         longest_tokens=200,
         workloads=workloads,
         log_settles_s=0.15,
@@ -244,15 +248,28 @@ def test_records_of_another_experiment_are_not_mixed_with_this_one(experiment: M
         experiment(load=2.0)
 
 
-def test_two_runs_do_not_add_to_one_folder_at_the_same_time(tmp_path: Path) -> None:
-    with (
-        Folder(tmp_path).claimed(),
-        pytest.raises(BadUsage, match="another run adds to this folder now"),
-        Folder(tmp_path).claimed(),
-    ):
-        pass
-    with Folder(tmp_path).claimed():
-        pass
+def test_two_runs_add_to_one_folder_at_the_same_time_on_two_gpus_only(tmp_path: Path) -> None:
+    folder, other = Folder(tmp_path), Folder(tmp_path)
+    with folder.deciding():
+        first = folder.claim("compare", DEFAULT, "GPU-a")
+    with other.deciding():
+        with pytest.raises(BadUsage, match="another run adds to this folder now, on the same GPU"):
+            other.claim("compare", TUNED, "GPU-a")
+        second = other.claim("compare", TUNED, "GPU-b")
+        assert [(claim.number, claim.name) for claim in other.claims()] == [(1, DEFAULT), (2, TUNED)]
+    first.release()
+    second.release()
+    with folder.deciding():
+        assert folder.claims() == ()
+        folder.claim("compare", TUNED, "GPU-a").release()
+
+
+def test_what_a_killed_command_claimed_is_free_again(tmp_path: Path) -> None:
+    (tmp_path / ".start-0003.claim").write_text('{"number": 3, "purpose": "steps", "name": "steps", "gpu": null}')
+    folder = Folder(tmp_path)
+    with folder.deciding():
+        assert folder.claims() == ()
+    assert list(tmp_path.glob(".start-*")) == []
 
 
 def test_an_engine_that_never_starts_ends_the_run_with_its_reason(experiment: MakeExperiment) -> None:
@@ -261,3 +278,35 @@ def test_an_engine_that_never_starts_ends_the_run_with_its_reason(experiment: Ma
         made.run()
     (record,) = made.starter.folder.starts()
     assert record.failure is not None and record.steps == ()
+
+
+def test_two_commands_share_the_starts_and_each_takes_its_turns(
+    experiment: MakeExperiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One a GPU: what one profiles the other waits for, no number is given twice, and no start is done twice."""
+    monkeypatch.setattr("services.capture.probes.experiment._ELSEWHERE_S", 0.02)
+    made = experiment(starts=3)
+    done: list[StartRecord] = []
+
+    def told(record: StartRecord) -> None:
+        done.append(record)
+        time.sleep(0.2)  # starts of this engine take no time, and the other command is to get its turn
+
+    def run(gpu: str) -> Outcome:
+        return replace(made, gpu=gpu, on_start=told).run()
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(run, ("GPU-a", "GPU-b")))
+    records = made.starter.folder.starts()
+    assert [record.number for record in records] == list(range(1, len(records) + 1)) and len(done) == len(records)
+    compared = Counter(record.name for record in records if record.purpose == "compare")
+    assert compared == {DEFAULT: 3, TUNED: 3, POWERS: 1}
+    assert {record.gpu for record in records} == {"GPU-a", "GPU-b"}
+    assert min(len(outcome.left) for outcome in outcomes) == 0
+
+
+def test_lists_take_turns_on_every_gpu() -> None:
+    left = ("powers", "tuned", "default", "default")
+    assert fairest(left, ["default"]) == "powers"
+    assert fairest(left, ["default", "powers"]) == "tuned"
+    assert fairest(("tuned", "default"), ["tuned", "tuned", "default"]) == "default"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.intervals import Interval, relative_change
+from tuner.intervals import Interval, difference, relative_change
 from tuner.recommendation import Verdict
 
 Figures = Mapping[str, Sequence[float]]
@@ -29,7 +29,7 @@ class EngineThresholds:
         ttft_margin_share: the same of the time to first token, which scatters more.
         saving_share: graphs, capture seconds or graph memory saved count from this share of the default's on.
         kv_share: the KV cache may shrink by this share.
-        fallback_share: more steps without a graph than the default plus this is worse.
+        fallback_share: more steps without a graph than the default plus this, beyond the interval, is worse.
         least_starts: of the default and of the tuned list; fewer decide nothing.
         prediction_share: a profile's mean step may be off by this, or by the start-to-start band where that is wider.
     """
@@ -162,9 +162,11 @@ def _losses(tuned: Figures, default: Figures) -> Iterator[str]:
 
 
 def _uncovered(tuned: Figures, default: Figures, thresholds: EngineThresholds) -> Iterator[str]:
-    own, other = (_mean(of.get("fallback_rate", ())) for of in (tuned, default))
-    if own is not None and other is not None and own > other + thresholds.fallback_share:
-        yield f"{own:.2%} of steps run without a graph, {other:.2%} with the default."
+    own, other = (of.get("fallback_rate", ()) for of in (tuned, default))
+    more = difference(own, other)
+    # Mixed steps run without a graph, and how many there are differs from start to start.
+    if more is not None and (more.mean if more.low is None else more.low) > thresholds.fallback_share:
+        yield f"{_mean(own):.2%} of steps run without a graph, {_mean(other):.2%} with the default."
 
 
 def _savings(tuned: ListRuns, default: ListRuns, thresholds: EngineThresholds) -> Iterator[str]:

@@ -43,16 +43,29 @@ def relative_change(new: Sequence[float], old: Sequence[float]) -> Interval | No
     """
     if not new or not old or (base := statistics.fmean(old)) <= 0:
         return None
-    ratio, count = statistics.fmean(new) / base, min(len(new), len(old))
+    ratio = statistics.fmean(new) / base
+    return _of_two(ratio - 1, new, old, 1 / base, ratio / base)
+
+
+def difference(new: Sequence[float], old: Sequence[float]) -> Interval | None:
+    """mean(new) - mean(old) of two independent groups; None where a group is empty."""
+    if not new or not old:
+        return None
+    return _of_two(statistics.fmean(new) - statistics.fmean(old), new, old, 1.0, 1.0)
+
+
+def _of_two(mean: float, new: Sequence[float], old: Sequence[float], new_weight: float, old_weight: float) -> Interval:
+    """Around a value that changes by a weight times what the mean of a group does."""
+    count = min(len(new), len(old))
     if count < 2:
-        return Interval(ratio - 1, None, None, count)
-    own = statistics.variance(new) / len(new) / base**2
-    other = statistics.variance(old) / len(old) * (ratio / base) ** 2
+        return Interval(mean, None, None, count)
+    own = statistics.variance(new) / len(new) * new_weight**2
+    other = statistics.variance(old) / len(old) * old_weight**2
     if own + other == 0:
-        return Interval(ratio - 1, ratio - 1, ratio - 1, count)
+        return Interval(mean, mean, mean, count)
     freedom = (own + other) ** 2 / (own**2 / (len(new) - 1) + other**2 / (len(old) - 1))
     half = t_975(max(1, math.floor(freedom))) * math.sqrt(own + other)
-    return Interval(ratio - 1, ratio - 1 - half, ratio - 1 + half, count)
+    return Interval(mean, mean - half, mean + half, count)
 
 
 def t_975(freedom: int) -> float:

@@ -97,3 +97,16 @@ def test_a_list_that_is_worse_for_one_of_its_workloads_is_not_adopted() -> None:
     assert found.reasons[0].startswith("chat x4: The time per token changes by +4.2%")
     assert found.workload_changes["code x2"]["tpot_ms"].mean == pytest.approx(0.0)
     assert set(found.changes) == {"capture_s"}
+
+
+def test_steps_without_a_graph_that_come_and_go_are_no_loss() -> None:
+    """Mixed steps above the last size: their number is the scheduler's, and differs between starts of one list."""
+
+    def falling_back(sizes: int, *shares: float) -> ListRuns:
+        made = runs(sizes)
+        return replace(made, workloads={"chat": {**made.workloads["chat"], "fallback_rate": shares}})
+
+    default = falling_back(51, 0.0244, 0.0240, 0.0248, 0.0244)
+    assert decide_in_engine(falling_back(12, 0.0245, 0.0238, 0.0252, 0.0247), default, RULES).verdict == "adopt"
+    lost = decide_in_engine(falling_back(12, 0.0345, 0.0338, 0.0352, 0.0346), default, RULES)
+    assert lost.verdict == "keep_default" and "3.45% of steps run without a graph" in lost.reasons[0]

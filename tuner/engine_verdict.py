@@ -1,20 +1,21 @@
 """The verdict of runs inside the engine: the only evidence that may end in `adopt`.
 
 Every start of the engine is one independent value; a difference between two lists is judged on its 95 % interval over
-starts. The thresholds are fixed, and written down, before the first start. A deployment has one list for all of its
-workloads, so a list that is worse for one of them is not adopted.
+starts, within each GPU where several took part. The thresholds are fixed, and written down, before the first start. A
+deployment has one list for all of its workloads, so a list that is worse for one of them is not adopted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
-from tuner.intervals import Interval, difference, relative_change
+from tuner.intervals import BlockValue, Interval, blocked_change, difference
 from tuner.recommendation import Verdict
 
-Figures = Mapping[str, Sequence[float]]
-"""Figure -> one value a start; a figure that was not measured is absent."""
+Figures = Mapping[str, Sequence[BlockValue]]
+"""Figure -> one value a start, with the GPU that it ran on as its block; a figure that was not measured is absent."""
 
 Changes = Mapping[str, Interval]
 """Figure -> the tuned list's mean against the default's, as a share with its interval."""
@@ -121,7 +122,7 @@ def decide_in_engine(
 
 
 def _changes(tuned: Figures, default: Figures, names: Sequence[str]) -> dict[str, Interval]:
-    found = ((name, relative_change(tuned.get(name, ()), default.get(name, ()))) for name in names)
+    found = ((name, blocked_change(tuned.get(name, ()), default.get(name, ()))) for name in names)
     return {name: change for name, change in found if change is not None}
 
 
@@ -162,11 +163,11 @@ def _losses(tuned: Figures, default: Figures) -> Iterator[str]:
 
 
 def _uncovered(tuned: Figures, default: Figures, thresholds: EngineThresholds) -> Iterator[str]:
-    own, other = (of.get("fallback_rate", ()) for of in (tuned, default))
+    own, other = ([item.value for item in of.get("fallback_rate", ())] for of in (tuned, default))
     more = difference(own, other)
     # Mixed steps run without a graph, and how many there are differs from start to start.
     if more is not None and (more.mean if more.low is None else more.low) > thresholds.fallback_share:
-        yield f"{_mean(own):.2%} of steps run without a graph, {_mean(other):.2%} with the default."
+        yield f"{fmean(own):.2%} of steps run without a graph, {fmean(other):.2%} with the default."
 
 
 def _savings(tuned: ListRuns, default: ListRuns, thresholds: EngineThresholds) -> Iterator[str]:
@@ -178,8 +179,8 @@ def _savings(tuned: ListRuns, default: ListRuns, thresholds: EngineThresholds) -
             yield f"{1 - new / old:.0%} less {what}: {new:.4g} instead of {old:.4g}."
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _mean(values: Sequence[BlockValue]) -> float | None:
+    return sum(item.value for item in values) / len(values) if values else None
 
 
 def _share(change: Interval) -> str:

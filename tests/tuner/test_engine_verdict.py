@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tuner.engine_verdict import EngineThresholds, ListRuns, decide_in_engine
-from tuner.intervals import interval, relative_change, t_975
+from tuner.intervals import BlockValue, blocked_change, interval, relative_change, t_975
 
 RULES = EngineThresholds()
 NOISE = (-0.004, -0.002, 0.0, 0.002, 0.004)
@@ -28,7 +28,9 @@ def runs(
         "throughput_tokens_per_s": 5000.0,
         "capture_s": 6.0,
     }
-    figures = {name: [mean * (1 + share) for share in noise[:starts]] for name, mean in (usual | means).items()}
+    figures = {
+        name: [BlockValue(mean * (1 + share)) for share in noise[:starts]] for name, mean in (usual | means).items()
+    }
     own = {name: values for name, values in figures.items() if name in OF_STARTS}
     served = {name: values for name, values in figures.items() if name not in OF_STARTS}
     return ListRuns(sizes, starts, own, dict.fromkeys(names, served))
@@ -48,6 +50,24 @@ def test_the_interval_of_a_change_covers_the_truth_as_often_as_it_says() -> None
         assert found is not None and found.low is not None and found.high is not None
         hits += found.low <= -0.02 <= found.high
     assert 0.92 < hits / 600 < 0.99
+
+
+def test_what_two_gpus_differ_by_is_no_noise_of_the_lists() -> None:
+    draw, hits, widths = np.random.default_rng(2), 0, [0.0, 0.0]
+    for _ in range(400):
+        groups = []
+        for mean in (9.9, 10.0):
+            noise = draw.normal(0, 0.02, 5)
+            groups.append([BlockValue(mean * (1 + 0.01 * (i % 2)) + noise[i], f"GPU-{i % 2}") for i in range(5)])
+        within, across = blocked_change(*groups), relative_change(*([v.value for v in group] for group in groups))
+        for i, found in enumerate((within, across)):
+            assert found is not None and found.low is not None and found.high is not None
+            widths[i] += found.high - found.low
+        hits += within.low <= -0.01 <= within.high  # type: ignore[union-attr, operator]
+    assert 0.92 < hits / 400 < 0.98
+    assert widths[0] < 0.6 * widths[1]
+    alone = [[BlockValue(v, "a") for v in (9.9, 10.1)], [BlockValue(v, "b") for v in (10.0, 10.2)]]
+    assert blocked_change(*alone) == relative_change((9.9, 10.1), (10.0, 10.2))  # no list ran on both
 
 
 def test_as_fast_with_far_fewer_sizes_is_adopted() -> None:
@@ -104,7 +124,9 @@ def test_steps_without_a_graph_that_come_and_go_are_no_loss() -> None:
 
     def falling_back(sizes: int, *shares: float) -> ListRuns:
         made = runs(sizes)
-        return replace(made, workloads={"chat": {**made.workloads["chat"], "fallback_rate": shares}})
+        return replace(
+            made, workloads={"chat": {**made.workloads["chat"], "fallback_rate": [BlockValue(s) for s in shares]}}
+        )
 
     default = falling_back(51, 0.0244, 0.0240, 0.0248, 0.0244)
     assert decide_in_engine(falling_back(12, 0.0245, 0.0238, 0.0252, 0.0247), default, RULES).verdict == "adopt"

@@ -22,7 +22,7 @@ from services.capture.probes.step_time import StepCase, medians_ms
 from tuner.cost_profile import CostProfile
 from tuner.engine_verdict import EngineDecision, EngineThresholds, ListRuns, decide_in_engine
 from tuner.engines.base import Engine, Lists
-from tuner.intervals import Interval, interval
+from tuner.intervals import BlockValue, Interval, interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _list_runs(item: ListEvidence, workloads: Sequence[WorkloadEvidence]) -> Lis
         columns[of.workload.name] = dict(own.columns)
         if "fallback_rate" not in own.columns and "fallback" in own.by_rule:
             # This engine counts none: our rule, on the replay.
-            columns[of.workload.name]["fallback_rate"] = [own.by_rule["fallback"]]
+            columns[of.workload.name]["fallback_rate"] = [BlockValue(own.by_rule["fallback"])]
     return ListRuns(item.list_length, item.starts, item.columns, columns)
 
 
@@ -163,7 +163,8 @@ def _on_workload(
     columns = workload_columns(good, workload)
     predicted = predicted_steps(asked, workload.steps, profile, engine, options)
     case_ms = {StepCase(of.rows, of.context_tokens): of.step_ms.mean for of in _sizes(good)}
-    held = prediction_of(predicted, columns.get("mean_step_ms", ()), case_ms, target_share)
+    step_ms = [item.value for item in columns.get("mean_step_ms", ())]
+    held = prediction_of(predicted, step_ms, case_ms, target_share)
     return ListOnWorkload(name, columns, rates_of(predicted), mean_ms_of(predicted), held)
 
 
@@ -207,4 +208,5 @@ def _sizes(records: Sequence[StartRecord]) -> tuple[SizeEvidence, ...]:
 
 
 def _means(columns: Columns) -> dict[str, Interval]:
-    return {name: found for name, values in columns.items() if (found := interval(values)) is not None}
+    found = ((name, interval([item.value for item in values])) for name, values in columns.items())
+    return {name: mean for name, mean in found if mean is not None}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from services.capture.probes.records import ComparedWorkload, ReplayedStep, StartRecord, WorkloadRun
 from services.capture.probes.step_time import StepCase, medians_ms
+from tuner.intervals import BlockValue
 
-Columns = dict[str, list[float]]
-"""Figure -> one value a start, in order of the starts; a figure that no start gives is absent."""
+Columns = dict[str, list[BlockValue]]
+"""Figure -> one value a start and its GPU, in order of the starts; a figure that no start gives is absent."""
 
 
 def start_columns(records: Sequence[StartRecord]) -> Columns:
@@ -17,13 +18,16 @@ def start_columns(records: Sequence[StartRecord]) -> Columns:
     A start that had to compile first says nothing of the start-up of its list, so its seconds are left out.
     """
     return _columns(
-        {
-            "startup_s": None if record.compile_cache == "cold" else record.startup_s,
-            "capture_s": record.capture_s,
-            "graph_memory_mib": record.graph_memory_mib,
-            "kv_tokens": record.kv_tokens,
-        }
-        for record in records
+        records,
+        [
+            {
+                "startup_s": None if record.compile_cache == "cold" else record.startup_s,
+                "capture_s": record.capture_s,
+                "graph_memory_mib": record.graph_memory_mib,
+                "kv_tokens": record.kv_tokens,
+            }
+            for record in records
+        ],
     )
 
 
@@ -32,8 +36,11 @@ def workload_columns(records: Sequence[StartRecord], workload: ComparedWorkload)
     `throughput_tokens_per_s`, `failed_rate`, `drain_s` of the served requests; their `preemptions`, `exact_rate`,
     `padded_rate`, `fallback_rate` and `padding_waste` where the engine counts them."""
     return _columns(
-        {"mean_step_ms": _mean_step_ms(record, workload.steps)} | _served(record.runs.get(workload.name))
-        for record in records
+        records,
+        [
+            {"mean_step_ms": _mean_step_ms(record, workload.steps)} | _served(record.runs.get(workload.name))
+            for record in records
+        ],
     )
 
 
@@ -70,10 +77,10 @@ def _mean_step_ms(record: StartRecord, steps: Sequence[ReplayedStep]) -> float |
     return sum(step_ms[case] * weight for case, weight in cases) / sum(weight for _, weight in cases)
 
 
-def _columns(rows: Iterable[Mapping[str, float | None]]) -> Columns:
+def _columns(records: Sequence[StartRecord], rows: Sequence[Mapping[str, float | None]]) -> Columns:
     columns: Columns = {}
-    for row in rows:
+    for record, row in zip(records, rows, strict=True):
         for name, value in row.items():
             if value is not None:
-                columns.setdefault(name, []).append(float(value))
+                columns.setdefault(name, []).append(BlockValue(float(value), record.gpu or ""))
     return columns

@@ -37,10 +37,15 @@ profiles that name an engine: those were read inside it ([in_engine.md](in_engin
 
 def render() -> str:
     """The page."""
-    profiles = [read_profile(path) for path in sorted((ROOT / "profiles").glob("*.json"))]
+    profiles = _shipped()
     runs = [json.loads(path.read_text()) for path in sorted((ROOT / "benchmarks" / "h200").glob("*.json"))]
     parts = [HEAD, *(_profile(profile) for profile in profiles), *(_run(run) for run in runs)]
     return "\n".join(parts)
+
+
+def _shipped() -> list[CostProfile]:
+    profiles = [read_profile(path) for path in (ROOT / "profiles").glob("*.json")]
+    return sorted(profiles, key=lambda profile: profile.name)
 
 
 def _profile(profile: CostProfile) -> str:
@@ -68,7 +73,7 @@ def _ran_on(software: dict[str, Any]) -> str:
 
 def plots() -> dict[str, str]:
     """File name -> SVG of every family of every shipped profile."""
-    profiles = [read_profile(path) for path in sorted((ROOT / "profiles").glob("*.json"))]
+    profiles = _shipped()
     return {_plot_name(profile, name): _plot(profile, name) for profile in profiles for name in profile.families}
 
 
@@ -254,7 +259,9 @@ def _promises(results: dict[str, Any]) -> list[tuple[str, str]]:
         shares = f"median {part['errors']['median']:.1%}, 95th percentile {part['errors']['p95']:.1%}"
         found.append(("the same length-one steps in another start", f"{shares}, bias {part['errors']['bias']:+.1%}"))
     if "start_s" in (part := results.get("profile", {})):
-        found.append((f"a profile of {part['sizes']} sizes, one start", f"{part['start_s']:.0f} s"))
+        seconds = " and ".join(f"{each:.0f}" for each in part.get("seconds_per_start", [part["start_s"]]))
+        starts = "one start" if part.get("starts", 1) == 1 else "starts one after the other"
+        found.append((f"a profile of {part['sizes']} sizes, {starts}", f"{seconds} s"))
         found += _between("its length-one steps, second start against the first", part.get("between_starts"))
     found += _between(
         "the predicted lists' start against the profile's", results.get("prediction", {}).get("this_start")
@@ -266,14 +273,19 @@ def _promises(results: dict[str, Any]) -> list[tuple[str, str]]:
             found.append((f"capture of {name}, {part['sizes']} sizes, fresh process", told))
     for name, part in results.items():
         if "size_step_ms" in part:
-            steps = ", ".join(f"{size}: {ms:.2f}" for size, ms in part["size_step_ms"].items())
-            found.append((f"{name}, ms a step by size", steps))
+            found.append((f"{name}, ms a step by size", _by_size(part["size_step_ms"])))
+            if any(np.isfinite(list(part.get("size_fallback_ms", {}).values()))):
+                found.append((f"{name}, ms an eager step by size", _by_size(part["size_fallback_ms"])))
             found.append(
                 (f"{name}, capture of these sizes", f"{part['capture_s']:.2f} s, {part['memory_mib']:.0f} MiB")
             )
     for size, part in sorted(results.get("overhead", {}).get("sizes", {}).items(), key=lambda item: int(item[0])):
         found.append((f"own step / hand-written capture and replay, size {size}", f"{part['ratio']:.3f}"))
     return found
+
+
+def _by_size(size_ms: dict[str, float]) -> str:
+    return ", ".join(f"{size}: {ms:.2f}" for size, ms in size_ms.items())
 
 
 def _between(what: str, errors: dict[str, float] | None) -> list[tuple[str, str]]:

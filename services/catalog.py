@@ -82,8 +82,8 @@ def find_profile(reference: str, store: StoreSource = None, *, files: bool = Tru
 def shipped_profiles() -> tuple[CostProfile, ...]:
     """Profiles recorded on real GPUs that come with Captune, by name."""
     folder = resources.files("profiles")
-    files = sorted((item for item in folder.iterdir() if item.name.endswith(".json")), key=lambda item: item.name)
-    return tuple(parse_profile(item.read_bytes(), file=item.name) for item in files)
+    files = [item for item in folder.iterdir() if item.name.endswith(".json")]
+    return tuple(sorted((parse_profile(file.read_bytes(), file=file.name) for file in files), key=lambda one: one.name))
 
 
 def _is_parquet(path: Path) -> bool:

@@ -127,3 +127,19 @@ def test_facts_are_above_zero(text: str) -> None:
     for name in WITH_A_RULE:
         with pytest.raises(BadUsage, match="above 0"):
             engine(name).options({"kv_bytes_per_token": text})
+
+
+def test_vllm_runner_v2_subtracted_nothing_at_first() -> None:
+    """0.22.0 to 0.28.0 `v1/worker/gpu/model_runner.py:profile_cudagraph_memory` returns 0; 0.23.0 was seen to report
+    the same KV tokens with 10, 11 and 51 sizes of a Llama, which it runs on V2."""
+    lists = {"capture": (1, 8, 64)}
+    for spec, given, moves in (
+        ("vllm@0.23.0", {"use_v2_model_runner": "true"}, False),
+        ("vllm@0.23.0", {}, True),
+        ("vllm@0.28.0", {}, False),
+        ("vllm@0.29.0", {}, True),
+    ):
+        chosen = engine(spec)
+        found = chosen.kv_tokens(lists, chosen.options({**FACTS, **given}), MEMORY)
+        assert found.moves is moves, spec
+    assert "With model runner V2" in engine("vllm@0.23.0").kv_tokens(lists, engine("vllm@0.23.0").options(FACTS)).reason

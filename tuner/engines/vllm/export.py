@@ -78,6 +78,12 @@ def _watch(version: Version, flag: str) -> str:
             f"Start once with {facts.ITERATION_FLAG.name} and compare step times ({facts.METRICS_FLAG.name} prints "
             "nothing on model runner V2 of this version, #52728)"
         )
+    elif facts.V2_FOR_SOME.holds(version) and not facts.V2_RUNNER.holds(version):
+        how = (
+            f"Start once with {facts.METRICS_FLAG.name}: the logged table must show Runtime Mode FULL for decode steps "
+            f"and no row with NONE; where it prints nothing (model runner V2, #52728), compare step times with "
+            f"{facts.ITERATION_FLAG.name}"
+        )
     elif facts.METRICS_FLAG.known_in(version):
         how = (
             f"Start once with {facts.METRICS_FLAG.name}: the logged table must show Runtime Mode FULL for decode steps "

@@ -31,8 +31,13 @@ MODERN_LIST = change(
 QUERY_SCALED = change("0.13.0", "the end of the default list counts draft tokens: 2 x max_num_seqs x q")
 ESTIMATE = change("0.20.0", "graph memory is estimated and subtracted from the KV cache; gpu_memory_utilization 0.92")
 TOKEN_BUDGET_CAPTURED = change("0.21.0", "max_num_batched_tokens is captured where it is below the maximum (#40734)")
+V2_FOR_SOME = change(
+    "0.22.0",
+    "model runner V2 for some models: dense Qwen3, from 0.23 on Llama and Mistral too, from 0.25 on every dense one",
+)
 V2_RUNNER = change("0.27.0", "model runner V2 where its features allow: sizes are rounded per graph, not in the list")
 WIDE_BLACKWELL = change("0.28.0", "the list ends at 1024 on the SM100 family; 16384 batched tokens from 160 GiB on")
+V2_ESTIMATE = change("0.29.0", "model runner V2 estimates graph memory too; before, it subtracts nothing")
 DECODE_LADDER = change("0.29.0", "with speculation a ladder of requests x q is added (#50488, #54418)")
 MAX_SEQS_CAPTURED = change("0.31.0", "max_num_seqs is captured (#57355)")
 NO_TP_FILTER = change("0.32.0", "sequence parallelism no longer removes sizes that TP does not divide")
@@ -75,8 +80,10 @@ FACTS = Facts(
         QUERY_SCALED,
         ESTIMATE,
         TOKEN_BUDGET_CAPTURED,
+        V2_FOR_SOME,
         V2_RUNNER,
         WIDE_BLACKWELL,
+        V2_ESTIMATE,
         DECODE_LADDER,
         MAX_SEQS_CAPTURED,
         NO_TP_FILTER,

@@ -13,7 +13,9 @@ _LEAST_PER_GRAPH_MIB = 1.0
 
 
 def estimates(options: VllmOptions, version: Version) -> bool:
-    return options.estimate_cudagraph_memory and facts.ESTIMATE.holds(version)
+    """Whether graphs cost KV cache; runner V2 said 0 at first (0.22.0 `v1/worker/gpu/model_runner.py:620`)."""
+    known = facts.V2_ESTIMATE if options.use_v2_model_runner else facts.ESTIMATE
+    return options.estimate_cudagraph_memory and known.holds(version)
 
 
 def estimate_mib(effective: Effective, options: VllmOptions, memory: GraphMemory) -> float:
@@ -49,11 +51,14 @@ def kv_tokens(effective: Effective, options: VllmOptions, version: Version, memo
         reason = f"kv_cache_memory_bytes fixes the KV cache.{missing(kv_bytes_per_token=bytes_)}"
         return KvTokens(tokens, False, reason, "kv_cache_memory_bytes")
     if not estimates(options, version):
-        reason = f"vLLM {version} does not subtract graphs from the KV cache: they take memory beside it."
+        runner = " with model runner V2" if options.use_v2_model_runner else ""
+        reason = f"vLLM {version}{runner} does not subtract graphs from the KV cache: they take memory beside it."
         return _result(0.0, False, reason, "a higher gpu_memory_utilization", options)
     if not effective.families:
         return _result(0.0, True, "No graph is captured, nothing is subtracted.", "", options)
     reason = "vLLM subtracts an estimate from the two largest graphs of a family, which can differ from the truth."
+    if facts.V2_FOR_SOME.holds(version) and not facts.V2_ESTIMATE.holds(version):
+        reason += " With model runner V2, which dense models may get by default, it subtracts nothing."
     reserved = None if memory is None else estimate_mib(effective, options, memory)
     return _result(reserved, True, reason, "nothing to set: a smaller estimate becomes KV cache by itself", options)
 

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.row_curve import NO_CURVE, RowCurve
 from workloads.arrays import F64, I64, Bool, frozen
 from workloads.errors import BadInput, NotFound
 from workloads.histogram import Unit
+
+_ROUNDING_MS = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class FamilyCost:
         context_tokens: context length of every row while step_ms was measured; 1 means step_ms is pure g.
         attention_ms_per_mtoken: a, milliseconds per million real KV tokens.
         row_ms: h, milliseconds per real row.
+        row_curve: what that many real rows cost beyond h x rows.
         pool_mib, capture_fixed_s: what capturing costs before the first marginal size.
         lm_head_in_graph: whether the output head is part of the graph; None where unknown.
     """
@@ -47,6 +51,7 @@ class FamilyCost:
     context_tokens: float = 1.0
     attention_ms_per_mtoken: float = 0.0
     row_ms: float = 0.0
+    row_curve: RowCurve = NO_CURVE
     pool_mib: float = 0.0
     capture_fixed_s: float = 0.0
     lm_head_in_graph: bool | None = None
@@ -58,6 +63,8 @@ class FamilyCost:
             raise BadInput("sizes must be positive, increasing and without duplicates", field="points")
         if not np.all(np.isfinite(self.step_ms)) or np.any(self.step_ms <= 0):
             raise BadInput("step_ms must be positive at every point", field="step_ms")
+        if np.any(self.rows_ms(self.row_curve.rows) < -_ROUNDING_MS):
+            raise BadInput("real rows cannot make a step shorter: row_ms x rows + rows_ms is below 0", field="rows_ms")
         if np.any(self.bucket_ms() <= 0):
             raise BadInput("attention and row terms exceed the measured step", field="attention_ms_per_mtoken")
         for column in (
@@ -76,12 +83,19 @@ class FamilyCost:
         """g at every measured size: float64 [N]. The only term that a capture list can change."""
         return self.step_ms - self._terms_ms()
 
+    def extra_ms(self, rows: I64, kv_tokens: I64 | F64) -> F64:
+        """What real rows and the real KV tokens of all of them add to g, whatever the bucket: float64, same shape."""
+        return self.attention_ms_per_mtoken * 1e-6 * kv_tokens + self.rows_ms(rows)
+
+    def rows_ms(self, rows: I64) -> F64:
+        """The part of `extra_ms` that follows the number of rows: float64, same shape."""
+        return self.row_ms * rows + self.row_curve.at(rows)
+
     def _terms_ms(self) -> F64:
         """What rows and KV tokens added to every full step while it was measured: float64 [N]."""
         if self.context_tokens <= 1:
             return np.zeros(len(self.sizes))
-        per_row_ms = self.attention_ms_per_mtoken * 1e-6 * self.context_tokens + self.row_ms
-        return self.sizes.astype(np.float64) * per_row_ms
+        return self.extra_ms(self.sizes, self.sizes.astype(np.float64) * self.context_tokens)
 
     @property
     def eager_only(self) -> Bool:
@@ -164,6 +178,8 @@ class CostProfile:
         for name, cost in sorted(self.families.items()):
             digest.update(name.encode())
             for column in (cost.sizes, cost.step_ms, cost.fallback_ms, cost.spread_ms, cost.capture_s, cost.memory_mib):
+                digest.update(column.tobytes())
+            for column in (cost.row_curve.rows, cost.row_curve.rows_ms):  # g follows from step_ms by them
                 digest.update(column.tobytes())
         return digest.hexdigest()
 

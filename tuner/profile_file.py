@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
+from tuner.row_curve import RowCurve
 from workloads.arrays import F64
 from workloads.errors import BadInput
 
@@ -45,11 +46,20 @@ class CaptureModel(_Part):
     fixed_s: NotNegative = 0.0
 
 
+class RowCurveModel(_Part):
+    """`rows` and `rows_ms` of one length: what that many real rows cost beyond row_ms x rows, linear in between and
+    constant outside. Absent where every row costs row_ms."""
+
+    rows: list[Annotated[int, Field(ge=1)]] = []
+    rows_ms: list[Annotated[float, Field(allow_inf_nan=False)]] = []
+
+
 class FamilyModel(_Part):
     unit: Literal["requests", "tokens"] = "requests"
     context_tokens: NotNegative = 1.0
     attention_ms_per_mtoken: NotNegative = 0.0
     row_ms: NotNegative = 0.0
+    row_curve: RowCurveModel = RowCurveModel()
     lm_head_in_graph: bool | None = None
     memory: MemoryModel = MemoryModel()
     capture: CaptureModel = CaptureModel()
@@ -140,6 +150,8 @@ def _family_document(cost: FamilyCost) -> dict[str, Any]:
         "capture": {"fixed_s": cost.capture_fixed_s},
         "points": points,
     }
+    if len(cost.row_curve.rows):
+        document["row_curve"] = {"rows": cost.row_curve.rows.tolist(), "rows_ms": cost.row_curve.rows_ms.tolist()}
     if cost.lm_head_in_graph is not None:
         document["lm_head_in_graph"] = cost.lm_head_in_graph
     return document
@@ -197,6 +209,7 @@ def _family(name: str, model: FamilyModel, starts: int | None) -> FamilyCost:
         context_tokens=model.context_tokens,
         attention_ms_per_mtoken=model.attention_ms_per_mtoken,
         row_ms=model.row_ms,
+        row_curve=RowCurve.of(model.row_curve.rows, model.row_curve.rows_ms),
         pool_mib=model.memory.pool_mib,
         capture_fixed_s=model.capture.fixed_s,
         lm_head_in_graph=model.lm_head_in_graph,

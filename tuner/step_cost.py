@@ -56,8 +56,7 @@ def terms_ms(cost: FamilyCost, histogram: StepHistogram) -> F64:
     """Attention and row terms of one step of every size: float64 [N]; 0 where the workload's KV tokens are unknown."""
     known = np.isfinite(histogram.kv_tokens)
     kv_tokens = np.where(known, histogram.kv_tokens, 0.0)
-    ms = cost.attention_ms_per_mtoken * 1e-6 * kv_tokens + cost.row_ms * histogram.sizes
-    return np.where(known, ms, 0.0)
+    return np.where(known, cost.extra_ms(histogram.sizes, kv_tokens), 0.0)
 
 
 def capture_cost(cost: FamilyCost, sizes: tuple[int, ...]) -> tuple[float | None, float | None]:

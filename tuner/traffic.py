@@ -125,15 +125,17 @@ def step_time_of(
     """Step times of one engine with one capture list, for 1..max_running requests.
 
     Sizes whose fallback the profile does not know take the time of an unseen bucket of that size, so that a
-    simulation that never gets there can run; `observe` refuses one that does.
+    simulation that never gets there can run; `observe` refuses one that does. What rows cost beyond a price per row is
+    part of the time of that many requests; steps that also prefill leave it out.
     """
     cost = profile.family(decode_family)
-    sizes: I64 = np.arange(1, max_running + 1, dtype=np.int64) * tokens_per_request
+    rows: I64 = np.arange(1, max_running + 1, dtype=np.int64)
+    sizes = rows * tokens_per_request
     ms = step_cost(profile, dispatch, decode_family, sizes).ms
     ms = np.where(np.isnan(ms), cost.bucket_ms_at(sizes), ms)
     tokens, prefill_ms = _prefill(profile)
     return StepTime(
-        np.concatenate(([0.0], ms)),
+        np.concatenate(([0.0], ms + cost.row_curve.at(rows))),
         attention_ms_per_token=cost.attention_ms_per_mtoken * 1e-6,
         row_ms=cost.row_ms,
         prefill_tokens=tokens,

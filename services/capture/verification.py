@@ -63,7 +63,7 @@ def compare(job: ReplayJob, report: ReplayReport, cost: FamilyCost) -> list[Comp
             ]
         )
         g = np.where(bucket > 0, cost.bucket_ms_at(np.maximum(bucket, 1)), cost.fallback_ms_at(rows))
-        ms = g + cost.attention_ms_per_mtoken * 1e-6 * kv + cost.row_ms * rows
+        ms = g + cost.extra_ms(rows, kv)
         weight = np.array([step.weight for step in steps])
         predicted_ms = float(weight @ ms / weight.sum())
         if np.isfinite(predicted_ms):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.tuner.curves import family
 from tuner.cost_profile import FamilyCost, PrefillCost
+from tuner.row_curve import RowCurve
 from workloads.errors import BadInput
 
 
@@ -28,6 +29,13 @@ def test_g_is_the_step_without_its_context_terms() -> None:
     assert cost.bucket_ms() == pytest.approx([6.0 - 2 * 0.15, 8.0 - 4 * 0.15, 7.0 - 8 * 0.15])
 
 
+def test_rows_that_cost_more_than_a_price_each_are_taken_off_too() -> None:
+    curve = RowCurve.of((2, 4), (0.0, 0.4))
+    cost = three(context_tokens=1000.0, attention_ms_per_mtoken=100.0, row_ms=0.05, row_curve=curve)
+    assert cost.extra_ms(np.array([1, 3, 8]), np.array([0, 10_000, 0])) == pytest.approx([0.05, 0.15 + 0.2 + 1.0, 0.8])
+    assert cost.bucket_ms() == pytest.approx([6.0 - 2 * 0.15, 8.0 - 4 * 0.15 - 0.4, 7.0 - 8 * 0.15 - 0.4])
+
+
 def test_fallback_is_known_where_it_was_measured_and_follows_its_slope() -> None:
     cost = three(fallback_ms=np.array([np.nan, 10.0, 14.0]))
     assert cost.fallback_ms_at(np.array([1, 4, 6, 8, 10])).tolist() == [10.0, 10.0, 12.0, 14.0, 16.0]
@@ -43,6 +51,7 @@ def test_fallback_is_known_where_it_was_measured_and_follows_its_slope() -> None
         ({"step_ms": np.array([1.0, 0.0, 2.0])}, "must be positive"),
         ({"step_ms": np.array([1.0, np.nan, 2.0])}, "must be positive"),
         ({"row_ms": 5.0, "context_tokens": 2.0}, "exceed the measured step"),
+        ({"row_ms": 0.1, "row_curve": RowCurve.of((4,), (-0.5,))}, "cannot make a step shorter"),
     ],
 )
 def test_impossible_costs_are_refused(changes: dict[str, object], message: str) -> None:

@@ -47,6 +47,9 @@ def test_points_are_sorted_and_unknown_keys_ignored() -> None:
         ({"points": [{"size": 1, "step_ms": -1.0}]}, "families.decode_full.points.0.step_ms"),
         ({"points": [{"size": 4, "step_ms": 1.0}, {"size": 4, "step_ms": 2.0}]}, "families.decode_full.points"),
         ({"context_tokens": 1e9, "row_ms": 5.0}, "attention_ms_per_mtoken"),
+        ({"row_curve": {"rows": [0], "rows_ms": [1.0]}}, "families.decode_full.row_curve.rows.0"),
+        ({"row_curve": {"rows": [1, 2], "rows_ms": [1.0]}}, "rows_ms"),
+        ({"row_curve": {"rows": [2, 1], "rows_ms": [1.0, 1.0]}}, "rows"),
     ],
 )
 def test_a_bad_value_is_named_with_its_place(family: dict[str, Any], place: str) -> None:
@@ -99,6 +102,16 @@ def test_a_written_profile_reads_back_the_same(points: dict[int, dict[str, Any]]
     for name in ("sizes", "step_ms", "replay_ms", "fallback_ms", "spread_ms", "capture_s", "memory_mib", "starts"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
     assert (right.pool_mib, right.capture_fixed_s, right.lm_head_in_graph) == (3.5, 1.25, head)
+
+
+def test_a_curve_of_rows_survives_the_file_and_is_nothing_where_it_is_absent() -> None:
+    curve = {"rows": [2, 16, 17], "rows_ms": [0.0, -0.01, 0.5]}
+    with_curve = parse(document(row_ms=0.01, row_curve=curve))
+    cost = parse_profile(dump_profile(with_curve)).family("decode_full")
+    assert (cost.row_curve.rows.tolist(), cost.row_curve.rows_ms.tolist()) == (curve["rows"], curve["rows_ms"])
+    plain = parse(document(row_ms=0.01))
+    assert "row_curve" not in dump_profile(plain) and plain.digest() != with_curve.digest()
+    assert plain.family("decode_full").rows_ms(np.array([5])) == pytest.approx([0.05])
 
 
 def test_the_fixture_profile_survives_the_file(profile: CostProfile) -> None:

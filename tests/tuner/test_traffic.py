@@ -12,6 +12,7 @@ from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable
 from tuner.engines.registry import engine
 from tuner.recommendation import ServingOptions
+from tuner.row_curve import RowCurve
 from tuner.traffic import observe, step_time_of
 from workloads.errors import BadInput, BadUsage
 from workloads.histogram import StepHistogram
@@ -118,6 +119,15 @@ def test_step_times_are_those_of_the_bucket_or_of_the_fallback(profile: CostProf
     assert times.decode_ms[[3, 9, 64]] == pytest.approx(expected)
     assert times.decode_ms[70] == pytest.approx(cost.fallback_ms_at(np.array([70]))[0])
     assert times.attention_ms_per_token == pytest.approx(1.2e-6) and times.knows_prefill
+
+
+def test_what_rows_cost_beyond_a_price_each_is_in_the_time_of_that_many_requests(profile: CostProfile) -> None:
+    cost, dispatch = profile.family("decode_full"), DispatchTable.plain("decode_full", np.array([8, 64]))
+    curve = RowCurve.of((16, 17), (0.0, 0.5))
+    curved = replace(profile, families={"decode_full": replace(cost, row_curve=curve)})
+    plain, waves = (step_time_of(of, dispatch, "decode_full", 64) for of in (profile, curved))
+    assert (waves.decode_ms - plain.decode_ms)[[1, 16, 17, 64]] == pytest.approx([0.0, 0.0, 0.5, 0.5])
+    assert waves.row_ms == plain.row_ms
 
 
 def test_histograms_of_recorded_steps_equal_a_hand_count() -> None:

@@ -21,7 +21,8 @@ class StepTime:
 
     Attributes:
         decode_ms: float64 [S + 1]; index n is g(bucket of n), or the fallback time of n, for a decode step of n
-            requests. Index 0 is unused. S is at least the scheduler's max running requests.
+            requests, with all that follows n and is no price per row. Index 0 is unused. S is at least the scheduler's
+            max running requests.
         attention_ms_per_token: milliseconds per real KV token that a step attends to.
         row_ms: milliseconds per real row.
         prefill_tokens, prefill_ms: float64 [P], the measured prefill curve without prefix, tokens increasing;

@@ -74,7 +74,7 @@ def predicted_steps(
     bucket = engine.dispatch(effective, options).dispatch(engine.decode_family, size).bucket
     kv_tokens = rows * np.array([step.context_tokens for step in steps])
     g_ms = np.where(bucket > 0, cost.bucket_ms_at(np.maximum(bucket, 1)), cost.fallback_ms_at(size))
-    step_ms = g_ms + cost.attention_ms_per_mtoken * 1e-6 * kv_tokens + cost.row_ms * rows
+    step_ms = g_ms + cost.extra_ms(rows, kv_tokens)
     found = zip(steps, (bucket == size).tolist(), (bucket > 0).tolist(), step_ms.tolist(), strict=True)
     return tuple(PredictedStep(*one) for one in found)
 

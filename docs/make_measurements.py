@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from services.capture.start_notes import notes
 from services.report.svg import Panel, document
 from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.profile_file import read_profile
@@ -62,7 +63,7 @@ def _profile(profile: CostProfile) -> str:
     measurement = software.get("measurement", {})
     for name, cost in profile.families.items():
         lines += [*_curve(name, cost), f"![{name} of {profile.name}](plots/{_plot_name(profile, name)})", ""]
-    parts = (_probes, _splits, _busy, _terms)
+    parts = (_starts, _probes, _splits, _busy, _terms)
     return "\n".join([*lines, *(line for part in parts for line in part(measurement))])
 
 
@@ -101,6 +102,12 @@ def _plot(profile: CostProfile, family: str) -> str:
     price = Panel("price", f"size ({cost.unit})", "capture (ms)", across, (0.0, most_capture_ms * 1.1))
     price.points(zip(sizes[timed], capture_ms[timed], strict=True), STEP, "warm-up, record and instantiation", "circle")
     return document([times, price], f"{family} of {profile.name}: step times and capture times by size")
+
+
+def _starts(measurement: dict[str, Any]) -> list[str]:
+    """Where the starts' seconds went, at which clocks they ran, how far apart they are."""
+    told = notes(measurement)
+    return [*(f"- {one}" for one in told), ""] if told else []
 
 
 def _probes(measurement: dict[str, Any]) -> list[str]:

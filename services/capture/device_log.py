@@ -46,7 +46,8 @@ class DeviceLog:
         version = self._nvml.nvmlSystemGetDriverVersion()
         return version.decode() if isinstance(version, bytes) else str(version)
 
-    def sample(self, at: Phase) -> None:
+    def sample(self, at: Phase, ended: Phase | None) -> None:
+        """Read the counters where one phase goes over into another."""
         nvml, handle = self._nvml, self._handle
         if nvml is None:
             return
@@ -55,6 +56,7 @@ class DeviceLog:
             self.samples.append(
                 DeviceSample(
                     at=at,
+                    ended=ended,
                     sm_mhz=int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
                     memory_mhz=int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
                     power_w=nvml.nvmlDeviceGetPowerUsage(handle) / 1000,

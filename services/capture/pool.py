@@ -231,7 +231,7 @@ def _confirming(spec: MeasureSpec, report: StartReport) -> MeasureSpec:
 
 
 def _has_begun(last: Progress | None) -> bool:
-    return last is not None and last.phase not in ("start", "build")
+    return last is not None and last.phase not in ("start", "build", "attention")
 
 
 def _without(spec: MeasureSpec, last: Progress | None) -> MeasureSpec | None:

@@ -133,9 +133,13 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
         "warmup": spec.warmup,
         "seed": spec.seed,
         "seconds_per_start": [round(report.seconds, 1) for report in reports],
+        "phase_s": [{phase: round(spent_s, 2) for phase, spent_s in report.phase_s.items()} for report in reports],
+        "against_first_start": _against_first(reports),
         "first_launch_ms": round(_known([reading.preparation.first_launch_s * 1e3 for reading in readings]), 3),
         "same_as_eager_share": round(statistics.mean(reading.check.same_as_eager for reading in readings), 3),
-        "largest_logit_error": max(reading.check.error for reading in readings),
+        "largest_logit_error": max(
+            (reading.check.error for reading in readings if reading.check.error is not None), default=None
+        ),
         "capture_split": _capture_split(reports),
         "memory_split": _memory_split(reports),
         "gpu_busy": [
@@ -159,6 +163,26 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
         "failures": [dataclasses.asdict(failure) for failure in failures],
         "device_log": [_rounded(dataclasses.asdict(sample)) for sample in samples],
     }
+
+
+def _against_first(reports: Sequence[StartReport]) -> list[dict[str, float]]:
+    """Of every start after the first, medians over the sizes that both read: how much longer its steps and its runs
+    were, as shares, and what surrounds a run in both, in ms: copies, planning, sampling, which is the host's work."""
+    found = []
+    for report in reports[1:]:
+        first = {reading.size: reading.timing for reading in reports[0].readings}
+        pairs = [(first[one.size], one.timing) for one in report.readings if one.size in first]
+        if not pairs:
+            continue
+        found.append(
+            {
+                "step_share": round(statistics.median(own.step_ms / one.step_ms - 1 for one, own in pairs), 5),
+                "run_share": round(statistics.median(own.run_ms / one.run_ms - 1 for one, own in pairs), 5),
+                "around_ms": round(statistics.median(own.step_ms - own.run_ms for _, own in pairs), 4),
+                "first_around_ms": round(statistics.median(one.step_ms - one.run_ms for one, _ in pairs), 4),
+            }
+        )
+    return found
 
 
 def _capture_split(reports: Sequence[StartReport]) -> list[dict[str, Any]]:

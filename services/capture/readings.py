@@ -9,12 +9,15 @@ from typing import Any, Literal
 
 from workloads.errors import CaptuneError
 
+# `attention` chooses a backend and may compile its kernels; `plan` thinks probes over and may compile the solver.
 Phase = Literal[
     "start",
     "build",
+    "attention",
     "capture",
     "check",
     "probe",
+    "plan",
     "time",
     "fallback",
     "profile",
@@ -105,13 +108,14 @@ class Check:
     Attributes:
         rows: real rows; the rest was padding.
         same_as_eager: bitwise, at the same padded size.
-        error, eager_error: largest absolute error of the logits against the higher-precision reference.
+        error, eager_error: largest absolute error of the logits against the higher-precision reference; None where the
+            size is bitwise eager's, whose error is then its own, and the reference was left to other sizes.
     """
 
     rows: int
     same_as_eager: bool
-    error: float
-    eager_error: float
+    error: float | None
+    eager_error: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +194,11 @@ class StepModel:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """Clocks and power at one moment, as NVML reports them."""
+    """Clocks and power at one moment, as NVML reports them: where phase `ended` goes over into phase `at`; in the
+    middle of a phase where both are the same."""
 
     at: Phase
+    ended: Phase | None
     sm_mhz: int
     memory_mhz: int
     power_w: float
@@ -228,7 +234,8 @@ class Probing:
     Attributes:
         sizes: every size that was read.
         rounds: times that the plan was thought over after the first readings.
-        best: the best list of these sizes by this start's quick readings, with its expected step.
+        best: the best list of these sizes by this start's quick readings.
+        mean_ms: the expected run of a step with that list: the replay, without what surrounds it.
         bound_ms: no list does better, as `tuner.probing` bounds it.
     """
 
@@ -249,6 +256,7 @@ class StartReport:
         device, model, software: provenance as plain values.
         attention: backend of the decode attention.
         outputs_mib: the output buffer that all sizes share; allocated before the first capture, in no other figure.
+        phase_s: seconds of every phase; `seconds` is their sum, without what comes before a session (process, imports).
     """
 
     readings: tuple[SizeReading, ...]
@@ -268,6 +276,7 @@ class StartReport:
     probing: Probing | None = None
     busy: tuple[BusyReading, ...] = ()
     outputs_mib: float = 0.0
+    phase_s: Mapping[Phase, float] = field(default_factory=dict)
 
     def step_ms(self) -> dict[int, float]:
         """{size: whole step, ms}."""

@@ -3,7 +3,6 @@ static buffers, plan, replay and slices."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -47,13 +46,14 @@ class ReplaySession:
             BadInput: the model cannot be built.
             MeasurementFailed: the device was lost, or nothing could be captured.
         """
-        began_s = time.perf_counter()
         session, spec = self.session, self.session.spec
         yield Progress("build", 0, 1)
         session.decoder = build_decoder(
             spec.model, positions=spec.positions, device=session.device, dtype=session.dtype, seed=spec.seed
         )
+        session.phases.enter("attention")
         session.backend = choose_attention(session.decoder.config, session.dtype, session.device, spec.attention)
+        session.phases.enter("build")
         step, clipped_share = self._step()
         graphs = make_strategy(spec.strategy, step, session.device, warmup=spec.warmup)
         eager = EagerStrategy(step)
@@ -63,10 +63,11 @@ class ReplaySession:
         if not session.prepared:
             reasons = "; ".join(f"{failure.size}: {failure.message}" for failure in session.failures[:3])
             raise MeasurementFailed(f"no size could be captured ({reasons})")
+        session.phases.enter("check")
         cases = self._runnable(step, graphs, eager)
-        began_replay_s = time.perf_counter()
+        session.phases.enter("replay")
         readings = yield from self._replay(step, cases)
-        replay_s = time.perf_counter() - began_replay_s
+        session.phases.enter("done")
         graphs.close()
         eager.close()
         size_s = {size: prepared[0].capture_s for size, prepared in session.prepared.items()}
@@ -83,8 +84,10 @@ class ReplaySession:
             device=device_facts(session.device, session.log),
             model=model_facts(spec.model, session.decoder),
             software=software_facts(session.device, session.log, session.backend.name),
-            replay_s=replay_s,
-            seconds=time.perf_counter() - began_s,
+            replay_s=session.phases.phase_s["replay"],
+            seconds=session.phases.seconds,
+            phase_s=session.phases.phase_s,
+            device_log=tuple(session.log.samples),
         )
         session.log.close()
         yield Progress("done", 1, 1)

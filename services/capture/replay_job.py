@@ -7,12 +7,12 @@ as engines do, also tells its seconds and memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from services.capture.readings import SizeFailure
+from services.capture.readings import DeviceSample, Phase, SizeFailure
 from services.capture.spec import MeasureSpec
 from tuner.dispatch import FamilyDispatch
 from workloads.arrays import I64
@@ -130,6 +130,7 @@ class ReplayReport:
     Attributes:
         size_s, size_mib: capture seconds and driver memory of every size, in capture order.
         capture_s, memory_mib: of the whole capture.
+        phase_s, device_log: as in a `StartReport`.
         clipped_share: share of distinct steps whose context was cut to what the KV cache could hold.
     """
 
@@ -146,6 +147,8 @@ class ReplayReport:
     software: Mapping[str, Any]
     replay_s: float
     seconds: float
+    phase_s: Mapping[Phase, float] = field(default_factory=dict)
+    device_log: tuple[DeviceSample, ...] = ()
 
 
 def pair_of(item: ReplayList, window: ReplayWindow, step_ms: Mapping[tuple[int, int, int], float]) -> PairReading:

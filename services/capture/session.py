@@ -27,6 +27,7 @@ from services.capture.draft_step import DraftStep
 from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.gpu_busy import busy_ms, spread_out
 from services.capture.memory import MIB, make_meter, split_first
+from services.capture.phases import PhaseLog
 from services.capture.prefill import PrefillBench
 from services.capture.prefill_correctness import check_prefill
 from services.capture.prefill_step import PrefillStep
@@ -62,6 +63,8 @@ Steps = Generator[Progress, None, None]
 QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
 MOST_FALLBACK_SIZES = 16
 MOST_BUSY_SIZES = 5  # the share that the GPU works changes slowly, and a profiler takes a second to start and to read
+MOST_REFERENCE_SIZES = 5  # a reference reads all weights three times over; sizes that differ from eager get one anyway
+PROBING_S = 20.0
 PREFILL_REPEATS = 3
 MOST_PREFIXED_TOKENS = 4096  # what a token pays for a cached one is a slope, which longer prompts do not show better
 PROBE_REPEATS = 3
@@ -86,12 +89,13 @@ class CaptureSession:
     def __init__(self, spec: MeasureSpec, *, start: int = 0) -> None:
         self.spec, self.start = spec, start
         self.device = resolve_device(spec.device)
+        self.log = DeviceLog(self.device)
+        self.phases = PhaseLog(self.log)
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         if self.device.type == "cuda":
             torch.backends.cuda.enable_cudnn_sdp(False)  # it builds a plan per shape, which would count as capture
         self.meter = make_meter(self.device)
         self.clock = make_clock(self.device)
-        self.log = DeviceLog(self.device)
         self.failures: list[SizeFailure] = []
         self.prepared: dict[int, tuple[Preparation, float, float]] = {}
         self.checks: dict[int, Check] = {}
@@ -103,17 +107,18 @@ class CaptureSession:
             BadInput: the model cannot be built.
             MeasurementFailed: the device was lost, or no size could be measured.
         """
-        began_s = time.perf_counter()
         spec = self.spec
         yield self._progress("build", 0, 1)
         self.decoder = build_decoder(
             spec.model, positions=spec.positions, device=self.device, dtype=self.dtype, seed=spec.seed
         )
+        self.phases.enter("attention")
+        yield self._progress("attention", 0, 1)
         self.backend: type[DecodeAttention] = choose_attention(
             self.decoder.config, self.dtype, self.device, spec.attention, tokens_per_row=spec.tokens_per_request
         )
+        self.phases.enter("build")
         step = self._base_step()
-        self.log.sample("build")
         ladder = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         above = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
         owner = {size: ladder for size in spec.sizes} | {size: above for size in spec.fallback_sizes}
@@ -129,13 +134,12 @@ class CaptureSession:
         del step, ladder, above, owner
         model = yield from self._step_model(timings)
         prefill = yield from self._prefill()
-        self.log.sample("done")
+        self.phases.enter("done")
         report = self._report(
             timings,
             fallback,
             step_model=model,
             prefill=prefill,
-            seconds=time.perf_counter() - began_s,
             probing=probing,
             busy=busy,
             outputs_mib=outputs_mib,
@@ -187,6 +191,7 @@ class CaptureSession:
 
     def capture(self, owner: dict[int, Strategy], order: Sequence[int]) -> Steps:
         """Prepare sizes in this order; a size that fails is a record."""
+        self.phases.enter("capture")
         for done, size in enumerate(order):
             yield self._progress("capture", done, len(order), size)
             before_mib, before_reserved_mib = self.meter.used_mib(), self.meter.reserved_mib()
@@ -201,10 +206,12 @@ class CaptureSession:
             yield replace(finished, seconds=preparation.capture_s, memory_mib=memory_mib)
 
     def _check(self, step: Step, owner: dict[int, Strategy], sizes: Sequence[int]) -> Steps:
+        self.phases.enter("check")
+        dear = spread_out(self.spec.all_sizes, MOST_REFERENCE_SIZES)
         for done, size in enumerate(sizes):
             yield self._progress("check", done, len(sizes), size)
             try:
-                self.checks[size] = _checked(step, owner[size], size, self.spec.seed)
+                self.checks[size] = _checked(step, owner[size], size, self.spec.seed, reference=size in dear)
             except TORCH_ERRORS as error:
                 self.failures.append(failure_of(size, error))
         if not self.checks:
@@ -215,6 +222,7 @@ class CaptureSession:
         self, step: Step, owner: dict[int, Strategy], ladder: Strategy
     ) -> Generator[Progress, None, Probing | None]:
         """Go on to where another reading could change the best list; quick readings choose, they are timed again after.
+        Ends with what is known after `PROBING_S`: sizes of a large model are dear, and the last per mille takes many.
 
         Sizes are captured as they come, so their memory is that of a pool that others have grown already: a later
         start, which knows them all, tells what they cost in an engine's order.
@@ -229,14 +237,18 @@ class CaptureSession:
             raise MeasurementFailed(f"size {plan.candidates[-1]} could not be measured, and the curve must end there")
         read_ms: dict[int, float] = {}
         refused: set[int] = set()
-        rounds = 0
+        rounds, until_s = 0, math.inf
         while True:
             timings = yield from self._time("probe", step, owner, PROBE_REPEATS, asked)
-            read_ms |= {size: timing.step_ms for size, timing in timings.items()}
+            # What surrounds the run is the host's and the real rows', no bucket's, and its noise would ask for probes.
+            read_ms |= {size: timing.run_ms for size, timing in timings.items()}
+            self.phases.enter("plan")
             open_plan = replace(plan, candidates=tuple(n for n in plan.candidates if n not in refused))
             advice = advise(read_ms, open_plan)
             probing = Probing(tuple(sorted(read_ms)), rounds, advice.sizes, advice.mean_ms, advice.bound_ms)
-            if not advice.probes:
+            if rounds == 0:  # the first thought compiles the solver, once a machine
+                until_s = time.monotonic() + PROBING_S
+            if not advice.probes or time.monotonic() > until_s:
                 return probing
             rounds += 1
             owner |= dict.fromkeys(advice.probes, ladder)
@@ -260,10 +272,8 @@ class CaptureSession:
         def measure(size: int) -> list[tuple[float, float]]:
             return self.iterate(step, owner[size], batches[size], size)
 
-        self.log.sample(phase)
-        timings = yield from self.rounds(phase, sizes, measure, repeats)
-        self.log.sample(phase)
-        return timings
+        self.phases.enter(phase)
+        return (yield from self.rounds(phase, sizes, measure, repeats))
 
     def _fallback(self, step: Step, timings: dict[int, Timing]) -> Generator[Progress, None, dict[int, Timing]]:
         """Eager steps on the same scope, at sizes spread over all: they take the host's time, the same at any size,
@@ -272,6 +282,7 @@ class CaptureSession:
             return {}
         if self.spec.strategy == "eager":
             return timings
+        self.phases.enter("fallback")
         eager, sizes = EagerStrategy(step), spread_out(sorted(self.checks), MOST_FALLBACK_SIZES)
         for size in reversed(sizes):
             eager.prepare(size)
@@ -287,6 +298,7 @@ class CaptureSession:
         """GPU-busy time of a few sizes, in the first start only: it is the kernels', and they do not change."""
         if self.start > 0 or not fallback or self.device.type != "cuda":
             return ()
+        self.phases.enter("profile")
         eager = EagerStrategy(step)
         readings = []
         sizes = spread_out(sorted(fallback), MOST_BUSY_SIZES)
@@ -315,6 +327,7 @@ class CaptureSession:
                 return result
             if time.monotonic() - told_s > QUIET_S:
                 yield self._progress(phase, done, repeats * len(keys), key)
+                self.phases.within()
                 told_s = time.monotonic()
             done += 1
 
@@ -340,6 +353,7 @@ class CaptureSession:
         spec = self.spec
         if spec.family == "prefill":
             return None  # its context is the prompt itself, and `prefixes` say what a longer one costs
+        self.phases.enter("step_model")
         self._free()
         budget_bytes = min(spec.max_kv_gib * 2**30, 0.6 * self.meter.free_mib() * 2**20)
         ladder = [size for size in spec.sizes if size in timings]
@@ -382,6 +396,7 @@ class CaptureSession:
         spec = self.spec
         if not spec.prefill_tokens or self.start > 0:
             return ()
+        self.phases.enter("prefill")
         self._free()
         longest = max(spec.prefill_tokens) + max(spec.prefixes)
         bench = PrefillBench(self.decoder, self.backend, longest=longest)
@@ -390,7 +405,7 @@ class CaptureSession:
             prefix: tuple(n for n in spec.prefill_tokens if not prefix or n <= MOST_PREFIXED_TOKENS)
             for prefix in spec.prefixes
         }
-        total = sum(map(len, counts.values())) * (1 + PREFILL_REPEATS)
+        total = sum(map(len, counts.values())) * PREFILL_REPEATS
         done = 0
         for prefix, tokens_each in counts.items():
             if not tokens_each:
@@ -418,7 +433,6 @@ class CaptureSession:
         probing: Probing | None,
         busy: tuple[BusyReading, ...],
         outputs_mib: float,
-        seconds: float,
     ) -> StartReport:
         order = [size for size in sorted(self.spec.sizes, reverse=True) if size in self.prepared]
         pool_mib, marginal_mib = split_first([self.prepared[size][1] for size in order])
@@ -445,7 +459,8 @@ class CaptureSession:
             probing=probing,
             busy=busy,
             outputs_mib=outputs_mib,
-            seconds=seconds,
+            seconds=self.phases.seconds,
+            phase_s=self.phases.phase_s,
         )
 
     def _progress(self, phase: Phase, done: int, total: int, size: int | None = None) -> Progress:
@@ -466,10 +481,10 @@ def _drain(timed: Generator[Progress, None, dict[int, Timing]]) -> dict[int, Tim
             return result
 
 
-def _checked(step: Step, strategy: Strategy, size: int, seed: int) -> Check:
+def _checked(step: Step, strategy: Strategy, size: int, seed: int, *, reference: bool) -> Check:
     if isinstance(step, PrefillStep):
         return check_prefill(step, strategy, size, seed=seed)
     if isinstance(step, DraftStep):
         return check_draft(step, strategy, size, seed=seed)
     assert isinstance(step, DecodeStep)
-    return check_size(step, strategy, size, seed=seed)
+    return check_size(step, strategy, size, seed=seed, reference=reference)

@@ -21,6 +21,10 @@ READING_MS = 20.0
 step differs from the next is averaged by rounds, not by more of the same in a row."""
 
 
+ROUNDS_MS, LEAST_ROUNDS = 100.0, 3
+"""Readings of one key in different rounds that have lasted so long are enough of them, but never fewer rounds."""
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device is idle."""
     if device.type == "cuda":
@@ -90,17 +94,24 @@ def rounds(
 ) -> Generator[int, None, dict[int, Timing]]:
     """Measure every key `repeats` times, each round in a new random order; yields the key that comes next.
 
+    A key whose timed steps have lasted `ROUNDS_MS` together is left out of what comes after `LEAST_ROUNDS`: what varies
+    from step to step is what the host adds, and that is little of a long one.
+
     A drift of clocks or temperature then spreads over all keys instead of tilting the curve.
     """
     order = list(keys)
     shuffle = random.Random(seed).shuffle
     medians: dict[int, list[tuple[float, float]]] = {key: [] for key in order}
+    lasted_ms = dict.fromkeys(order, 0.0)
     for _ in range(repeats):
         shuffle(order)
         for key in order:
+            if len(medians[key]) >= LEAST_ROUNDS and lasted_ms[key] >= ROUNDS_MS:
+                continue
             yield key
             samples = measure(key)
             steps_ms, runs_ms = zip(*samples, strict=True)
+            lasted_ms[key] += sum(steps_ms)
             medians[key].append((statistics.median(steps_ms), statistics.median(runs_ms)))
     return {key: summary(values) for key, values in medians.items()}
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from services.capture import start_notes
 from services.capture.spec import Device, DraftShape, Family, Strategy, family_spec
 from services.cli.context import output
 from services.cli.output import number, progress, table
@@ -322,6 +323,9 @@ def _draw(console: Console, profile: CostProfile) -> None:
     console.print(f"[bold]{profile.name}[/bold]: {_of(profile.model)} on {_of(profile.device)}, {profile.recorded_at}")
     if profile.command:
         console.print(f"made by: {profile.command}", markup=False)
+    software: Any = profile.software or {}
+    for note in start_notes.notes(software.get("measurement") or {}):
+        console.print(note, markup=False)
     for family, cost in profile.families.items():
         rows = [
             (

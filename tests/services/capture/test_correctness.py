@@ -43,8 +43,20 @@ def test_right_sizes_pass_with_their_errors_stated() -> None:
     for size in (16, 9, 2, 1):
         strategy.prepare(size)
         check = check_size(step, strategy, size)
+        assert check.error is not None and check.eager_error is not None
         assert 0 < check.error < 1e-5  # float32 against float64
         assert check.error <= 1.5 * check.eager_error + 1e-6
+
+
+def test_a_size_that_is_bitwise_eager_needs_no_reference_and_one_that_is_not_gets_it_anyway() -> None:
+    step = decode_step()
+    right, wrong = TracedStrategy(step, warmup=1), StaleGraph(step, warmup=1)
+    for strategy in (right, wrong):
+        strategy.prepare(6)
+    check = check_size(step, right, 6, reference=False)
+    assert check.same_as_eager and check.error is None
+    with pytest.raises(MeasurementFailed, match="size 6: error"):
+        check_size(step, wrong, 6, reference=False)
 
 
 def test_a_graph_that_ignores_its_inputs_is_found() -> None:

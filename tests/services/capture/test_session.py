@@ -54,6 +54,10 @@ def test_a_start_measures_everything_that_was_asked() -> None:
     protocol = profile.software["measurement"]
     assert [row["size"] for row in protocol["capture_split"]] == [1, 4, 8, 12]  # type: ignore[index]
     assert all(row["record_s"] > 0 and row["instantiate_s"] == 0 for row in protocol["capture_split"])  # type: ignore[index]
+    first_s, second_s = protocol["phase_s"]  # type: ignore[index]
+    assert set(first_s) - set(second_s) == {"prefill"} and second_s["check"] > 0, "prefill is read once"
+    assert sum(report.phase_s.values()) == report.seconds > 0
+    assert protocol["against_first_start"][0]["around_ms"] >= 0  # type: ignore[index]
     assert protocol["memory_split"]["outputs_mib"] > 0 and protocol["gpu_busy"] == []  # type: ignore[index]
     assert profile.starts == 2 and profile.command == "captune profile measure"
 
@@ -213,7 +217,16 @@ def test_few_probes_choose_their_own_sizes_and_a_second_start_reads_them_again()
     assert late <= set(first.marginal_s) and late <= set(second.marginal_mib)
     software = measurement.profile.software
     assert software is not None and software["measurement"]["probing"][0]["best"] == first.probing.best  # type: ignore[index]
-    assert "probe" in {progress.phase for progress in told}
+    assert "probe" in {progress.phase for progress in told} and first.phase_s["plan"] > 0
+
+
+@pytest.mark.usefixtures("even_clock")
+def test_probing_ends_in_time_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "PROBING_S", 0.0)
+    plan = ProbePlan(candidates=tuple(range(1, 17)), tolerance=0.0001, at_once=2)
+    probing = measure(small(sizes=(1, 8, 16), probing=plan), use_ray=False).reports[0].probing
+    assert probing is not None and probing.rounds == 0 and probing.sizes == (1, 8, 16)
+    assert probing.bound_ms < probing.mean_ms, "what is not known is said"
 
 
 @pytest.mark.usefixtures("even_clock")

@@ -115,6 +115,7 @@ def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, con
         context_tokens=float(context_tokens),
         attention_ms_per_mtoken=terms.attention_ms_per_mtoken,
         row_ms=terms.row_ms,
+        row_curve=terms.row_curve,
         pool_mib=0.0 if np.isnan(pool_mib) else pool_mib,
         capture_fixed_s=0.0 if np.isnan(fixed_s) else fixed_s,
     )
@@ -190,6 +191,7 @@ def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepPro
     fit: Mapping[str, Any] = {
         "attention_ms_per_mtoken": round(terms.attention_ms_per_mtoken, 4),
         "row_ms": round(terms.row_ms, 6),
+        "rows": terms.row_curve.rows.tolist(),
         "median_residual_share": round(terms.median_residual_share, 4),
         "worst_residual_share": round(terms.worst_residual_share, 4),
         "limited": terms.limited,

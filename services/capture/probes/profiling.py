@@ -9,8 +9,10 @@ from functools import partial
 from typing import Any
 
 from services.capture.probes import tasks
+from services.capture.probes.attention_waves import wave_rows
 from services.capture.probes.base import RunningEngine
 from services.capture.probes.claims import Claim, Purpose
+from services.capture.probes.device import device_name
 from services.capture.probes.engine_profile import build_engine_profile, terms_of
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.records import ExperimentPlan, Folder, StartRecord
@@ -162,7 +164,8 @@ class Profiling:
     def _priced(
         self, coarse: tasks.CoarseSizes, engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
     ) -> Mapping[str, Any]:
-        return tasks.price_steps(engine, coarse, self.plan.context_tokens, room, self.plan.protocol, told)
+        wave = wave_rows(device_name(), self.model.kv_heads)
+        return tasks.price_steps(engine, coarse, wave, self.plan.context_tokens, room, self.plan.protocol, told)
 
     def _timed(
         self, sizes: tuple[int, ...], engine: RunningEngine, room: tasks.Room, told: tasks.OnStep

@@ -1,7 +1,13 @@
-"""What a real row and a real KV token cost in an engine: step = g(bucket) + a x KV tokens + h x rows, fitted jointly.
+"""What real rows and real KV tokens cost in an engine: step = g(bucket) + a x KV tokens + H(rows), fitted jointly.
 
-An engine cannot be asked for rows of length one, so g is not read but fitted with the rest; buckets are told apart by
-steps that fill them to different degrees.
+An engine cannot be asked for rows of length one, so g is not read but fitted with the rest. H is a line h x rows and a
+curve beside it, linear between the rows that were measured: attention runs in waves, and a step jumps where one is
+full. Read full, each bucket has its own number of rows, and such a jump looks like one of the bucket; so rows are told
+apart in one bucket that holds them all. Full steps add nothing to that: each brings a g of its own, and can say neither
+a nor H.
+
+A wave lasts as long as its rows are, so what a wave that is not full costs grows with the context. The curve has it at
+the middle of the contexts that were measured; what it spreads around them is in the residuals.
 """
 
 from __future__ import annotations
@@ -11,10 +17,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from workloads.arrays import F64
+from tuner.row_curve import NO_CURVE, RowCurve
+from workloads.arrays import F64, I64
 from workloads.errors import MeasurementFailed
 
 _MOST_PRICED_SHARE = 0.9
+_SMOOTHING = 1e-3  # of the loss, for the curve's bends: decides only what no reading does
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class StepTerms:
     Attributes:
         attention_ms_per_mtoken, row_ms: a and h, never below 0.
         bucket_ms: g of every bucket that took part.
+        row_curve: H - h x rows; H is never below 0.
         limited: the prices were scaled down, because noise had made them larger than they can be.
     """
 
@@ -42,11 +51,13 @@ class StepTerms:
     bucket_ms: Mapping[int, float]
     median_residual_share: float
     worst_residual_share: float
+    row_curve: RowCurve = NO_CURVE
     limited: bool = False
 
     def extra_ms(self, rows: int, context_tokens: float) -> float:
         """What `rows` real rows at that context add to g."""
-        return rows * (self.attention_ms_per_mtoken * 1e-6 * context_tokens + self.row_ms)
+        each_ms = self.attention_ms_per_mtoken * 1e-6 * context_tokens + self.row_ms
+        return rows * each_ms + float(self.row_curve.at(np.array([rows]))[0])
 
     def within(self, step_ms: Mapping[int, float], context_tokens: float) -> StepTerms:
         """Prices that leave a tenth of every full step to its bucket, scaled down where they do not.
@@ -58,45 +69,85 @@ class StepTerms:
         if most <= _MOST_PRICED_SHARE:
             return self
         scale = _MOST_PRICED_SHARE / most
-        attention, row = scale * self.attention_ms_per_mtoken, scale * self.row_ms
-        return replace(self, attention_ms_per_mtoken=attention, row_ms=row, limited=True)
+        return replace(
+            self,
+            attention_ms_per_mtoken=scale * self.attention_ms_per_mtoken,
+            row_ms=scale * self.row_ms,
+            row_curve=self.row_curve.scaled(scale),
+            limited=True,
+        )
 
 
 def fit_terms(points: Sequence[TermPoint]) -> StepTerms:
     """Least squares of residuals as shares of the measured step.
 
+    What is common to all numbers of rows is the bucket's: the curve is 0 at the fewest rows that share a bucket with
+    others, or a little more where fewer rows would cost less than nothing. The line goes to the most rows. What no
+    reading decides (buckets that have no rows in common) is the bucket's, too.
+
     Raises:
         MeasurementFailed: fewer than three contexts, or no bucket was filled to two degrees.
     """
-    fills = {(point.bucket, point.rows) for point in points}
     buckets = sorted({point.bucket for point in points})
-    if len({point.context_tokens for point in points}) < 3 or len(fills) == len(buckets):
+    knots = _shared_rows(points, buckets)
+    if len({point.context_tokens for point in points}) < 3 or len(knots) < 2:
         raise MeasurementFailed("the price of real rows and KV tokens needs three contexts and two fills of a bucket")
     step_ms = np.array([point.step_ms for point in points])
+    rows = np.array([point.rows for point in points], dtype=np.float64)
     one_hot = np.array([[float(point.bucket == bucket) for bucket in buckets] for point in points])
     prices = np.array([[point.rows * point.context_tokens * 1e-6, float(point.rows)] for point in points])
-    used, solution = _best(one_hot / step_ms[:, None], prices / step_ms[:, None])
-    columns = np.column_stack((one_hot, prices[:, used]))
-    residual: F64 = np.abs(columns @ solution / step_ms - 1.0)
-    terms = dict(zip(used, solution[len(buckets) :], strict=True))
+    free = np.column_stack((one_hot, _bends(rows, knots))) / step_ms[:, None]
+    smooth = np.column_stack((np.zeros((len(knots) - 1, len(buckets))), _slopes(knots)))
+    used, solution = _best(free, prices / step_ms[:, None], smooth)
+    terms = dict(zip(used, solution[free.shape[1] :], strict=True))
+    columns = np.column_stack((free, prices[:, used] / step_ms[:, None]))
+    residual: F64 = np.abs(columns @ solution - 1.0)
+    row_ms = float(terms.get(1, 0.0))
+    curve_ms = np.concatenate(([0.0], solution[len(buckets) : free.shape[1]]))
+    shift_ms = max(0.0, -float((curve_ms + row_ms * knots).min()))
     return StepTerms(
         attention_ms_per_mtoken=float(terms.get(0, 0.0)),
-        row_ms=float(terms.get(1, 0.0)),
-        bucket_ms={bucket: float(ms) for bucket, ms in zip(buckets, solution, strict=False)},
+        row_ms=row_ms,
+        bucket_ms={bucket: float(ms) - shift_ms for bucket, ms in zip(buckets, solution, strict=False)},
         median_residual_share=float(np.median(residual)),
         worst_residual_share=float(residual.max()),
+        row_curve=RowCurve(knots, curve_ms + shift_ms),
     )
 
 
-def _best(one_hot: F64, prices: F64) -> tuple[list[int], F64]:
+def _shared_rows(points: Sequence[TermPoint], buckets: Sequence[int]) -> I64:
+    """Rows of the buckets that were filled to more than one degree."""
+    fills = ({point.rows for point in points if point.bucket == bucket} for bucket in buckets)
+    return np.array(sorted(set().union(*(rows for rows in fills if len(rows) > 1))), dtype=np.int64)
+
+
+def _bends(rows: F64, knots: I64) -> F64:
+    """What each knot's value but the first's, which is 0, adds at `rows`: float64 [P, K - 1]."""
+    at = knots.astype(np.float64)
+    columns = np.column_stack([np.interp(rows, at, unit) for unit in np.eye(len(knots))])
+    return columns[:, 1:]
+
+
+def _slopes(knots: I64) -> F64:
+    """Rows of a loss that is the integral of the curve's squared slope: float64 [K - 1, K - 1]."""
+    steps = np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots))[:, None]
+    return _SMOOTHING * steps[:, 1:]
+
+
+def _best(free: F64, prices: F64, smooth: F64) -> tuple[list[int], F64]:
     """The choice of price columns with the least loss whose coefficients are not negative: which, and all of them."""
-    wanted = np.ones(len(one_hot))
+    wanted = np.concatenate((np.ones(len(free)), np.zeros(len(smooth))))
     chosen: tuple[float, list[int], F64] | None = None
     for used in ([0, 1], [0], [1], []):
-        columns = np.column_stack((one_hot, prices[:, used]))
+        columns = np.column_stack((np.vstack((free, smooth)), _padded(prices[:, used], len(smooth))))
         solution: F64 = np.asarray(np.linalg.lstsq(columns, wanted, rcond=None)[0], dtype=np.float64)
         loss = float(np.square(columns @ solution - wanted).sum())
-        if np.all(solution[one_hot.shape[1] :] >= 0) and (chosen is None or loss < chosen[0]):
+        if np.all(solution[free.shape[1] :] >= 0) and (chosen is None or loss < chosen[0]):
             chosen = (loss, used, solution)
     assert chosen is not None  # the empty choice is always admitted
     return chosen[1], chosen[2]
+
+
+def _padded(columns: F64, count: int) -> F64:
+    """With `count` rows of zeros below."""
+    return np.vstack((columns, np.zeros((count, columns.shape[1]))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ OnStep = Callable[[str], None]
 _EAGER_SIZES = 4
 _WORKLOAD_SIZES = 7
 _FULL_KV_TOKENS = 196_608
+_PRICED_SHARES = (0.5, 1.0)  # of the workload's context, at which every number of rows is read
+_FULL_SHARE = 0.75  # of it, for full steps: the middle of those, where what rows cost is known best
+_LONG_ROWS, _LONG_SHARES = (2, 16, 64), (2.0,)
+_WAVES = range(1, 7)  # whose ends are read; after more, one row more is little of a step
 _MOST_SIZES = 24  # read in the first start that probes; a size costs two to five seconds
 _PREFILL_READINGS = 3
 _PREFILL_SEED = 900_000_000
@@ -72,10 +76,10 @@ class Room:
 class CoarseSizes:
     """What the start that prices rows and KV tokens captures, and what it reads without a graph, above that.
 
-    Captured are lower sizes only, so that one start gives both. Prices do not suffer: with a quarter of the rows, long
-    contexts fill the whole KV cache, which is as far as a price of KV tokens has to reach. Without graphs they could
-    not be had: a step that waits for its launches hides what a KV token costs. Captured sizes are far apart, so that
-    the larger ones can be filled little, which is what the price of a row rests on.
+    Captured are lower sizes only, so that one start gives both. Prices do not suffer: a quarter of the rows reaches as
+    many KV tokens as the steps of a workload have. Without graphs they could not be had: a step that waits for its
+    launches hides what a KV token costs. Between the first and the last nothing is captured, so that every number of
+    rows runs in the same bucket, and what rows cost is not taken for a cost of buckets.
     """
 
     captured: tuple[int, ...]
@@ -83,12 +87,11 @@ class CoarseSizes:
 
 
 def coarse_sizes(candidates: Sequence[int]) -> CoarseSizes:
-    """About a quarter of the last candidate, an eighth of that, and the first; above them four sizes without graphs,
-    or as many as there are."""
+    """About a quarter of the last candidate, and the first; above them four sizes without graphs, or as many as there
+    are."""
     largest = min(candidates, key=lambda size: abs(size - max(4, candidates[-1] // 4)))
-    small = min(candidates, key=lambda size: abs(size - max(2, largest // 8)))
     above = [size for size in first_probes(candidates[-1]) if size > largest and size in candidates]
-    return CoarseSizes(tuple(sorted({candidates[0], small, largest})), tuple(above[-_EAGER_SIZES:]))
+    return CoarseSizes(tuple(sorted({candidates[0], largest})), tuple(above[-_EAGER_SIZES:]))
 
 
 def probe_candidates(largest: int) -> tuple[int, ...]:
@@ -97,19 +100,38 @@ def probe_candidates(largest: int) -> tuple[int, ...]:
     return tuple(sorted(size for size in steps if size <= largest))
 
 
+def priced_rows(bucket: int, wave_rows: int) -> tuple[int, ...]:
+    """Numbers of rows of which a bucket is filled: powers of two, and both sides of half a wave and of the first waves.
+
+    Args:
+        wave_rows: see `attention_waves.wave_rows`.
+    """
+    powers = (1 << k for k in range(1, bucket.bit_length()))
+    edges = [edge for edge in (wave_rows // 2, *(k * wave_rows for k in _WAVES)) if edge > 1]
+    wanted = {*powers, *edges, *(edge + 1 for edge in edges), bucket}
+    return tuple(sorted(rows for rows in wanted if rows <= bucket))
+
+
 def price_steps(
-    engine: RunningEngine, sizes: CoarseSizes, context_tokens: int, room: Room, protocol: StepProtocol, told: OnStep
+    engine: RunningEngine,
+    sizes: CoarseSizes,
+    wave_rows: int,
+    context_tokens: int,
+    room: Room,
+    protocol: StepProtocol,
+    told: OnStep,
 ) -> dict[str, Any]:
-    """Steps without graphs; captured ones at three contexts and two fills; prefill by token count."""
+    """Steps without graphs; the captured bucket filled to many degrees, at two contexts and more; prefill by tokens.
+
+    Steps are read once each: prices are those of all of them together, and a number of rows has two readings.
+    """
     eager = _full_cases(sizes.eager, max(sizes.eager), context_tokens, room) if sizes.eager else []
-    priced = _priced_cases(sizes.captured, context_tokens, room)
-    quick = replace(protocol, repeats=min(protocol.repeats, protocol.least_repeats))
+    priced = _priced_cases(sizes.captured, wave_rows, context_tokens, room)
 
     def told_case(case: StepCase) -> None:
         told(f"{case.rows} rows at {case.context_tokens} tokens")
 
-    # The larger ones first: the smaller ones then find their prompts computed.
-    steps = time_steps(engine, eager, quick, told_case) + time_steps(engine, priced, protocol, told_case)
+    steps = time_steps(engine, [*eager, *priced], protocol.once, told_case)
     tokens = [1 << k for k in range(7, 15) if 1 << k < room.longest_tokens]
     prefill = tuple(_prefill(engine, n, told) for n in tokens)
     return {"steps": steps, "failed_cases": failed_cases((*eager, *priced), steps), "prefill": prefill}
@@ -210,10 +232,11 @@ def _most_at_stake(sizes: Sequence[int], g_ms: Mapping[int, float], plan: ProbeP
 def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: Room) -> list[StepCase]:
     """Full steps, at the context that fits the largest size of the start: its prompts are those of all others.
 
-    Many rows have less each, so that their KV tokens stay below a bound: they take seconds to prefill, and the price
-    of KV tokens, which is known, is then most of the step.
+    That is less than the workload's: the steps that a bucket serves are not full, and what is taken off should be about
+    what they have. Many rows have less each, so that their KV tokens stay below a bound: they take seconds to prefill,
+    and the price of KV tokens is then most of the step.
     """
-    most = context_tokens
+    most = max(BLOCK_TOKENS, int(_FULL_SHARE * context_tokens) // BLOCK_TOKENS * BLOCK_TOKENS)
     context_tokens = room.context(largest, min(most, _at_most(largest)))
     wanted = {size: max(context_tokens, min(most, _at_most(size))) for size in sizes}
     return [StepCase(size, room.context(size, tokens)) for size, tokens in wanted.items()]
@@ -224,11 +247,13 @@ def _at_most(rows: int) -> int:
     return max(1, _FULL_KV_TOKENS // rows // BLOCK_TOKENS) * BLOCK_TOKENS
 
 
-def _priced_cases(buckets: Sequence[int], context_tokens: int, room: Room) -> list[StepCase]:
-    """Every bucket full and little fuller than the one below it, at three contexts; the smallest at one."""
-    cases = [StepCase(buckets[0], room.context(buckets[0], context_tokens))]
-    for below, bucket in pairwise(buckets):
-        for rows in dict.fromkeys((bucket, below + max(1, (bucket - below) // 8))):
-            for wanted in (context_tokens // 2, context_tokens, 2 * context_tokens):
-                cases.append(StepCase(rows, room.context(rows, wanted)))
+def _priced_cases(captured: Sequence[int], wave_rows: int, context_tokens: int, room: Room) -> list[StepCase]:
+    """The last bucket filled to every degree at half and whole the context of the workload, some at twice that; the
+    first one at one context. Contexts tell KV tokens from rows; the long ones say whether their price holds."""
+    first, bucket = captured[0], captured[-1]
+    cases = [StepCase(first, room.context(first, context_tokens))]
+    for rows in priced_rows(bucket, wave_rows):
+        shares = (*_PRICED_SHARES, *(_LONG_SHARES if rows in _LONG_ROWS else ()))
+        contexts = (min(int(share * context_tokens), _at_most(rows)) for share in shares)
+        cases += [StepCase(rows, room.context(rows, wanted)) for wanted in contexts]
     return list(dict.fromkeys(cases))

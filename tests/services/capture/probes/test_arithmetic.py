@@ -39,6 +39,29 @@ def test_prices_of_rows_and_tokens_come_back_from_steps_made_of_them() -> None:
     assert terms.worst_residual_share < 1e-9
 
 
+def test_a_jump_of_rows_within_one_bucket_is_no_price_per_row_and_no_cost_of_buckets() -> None:
+    jump_ms = {2: 0.0, 16: 0.1, 17: 0.6, 32: 0.3, 64: 0.62}
+    points = [
+        TermPoint(64, rows, context, 5.0 + 30e-6 * rows * context + ms)
+        for rows, ms in jump_ms.items()
+        for context in (500, 1000, 2000)
+    ]
+    terms = fit_terms([*points, TermPoint(1, 1, 1000, 4.83)])
+    assert terms.attention_ms_per_mtoken == pytest.approx(30.0, rel=1e-3)
+    assert terms.row_ms == pytest.approx(0.01, rel=1e-2)  # from the fewest rows to the most
+    found = [terms.extra_ms(rows, 0) - terms.extra_ms(2, 0) for rows in jump_ms]
+    assert found == pytest.approx(list(jump_ms.values()), abs=2e-3)
+    assert terms.extra_ms(128, 0) - terms.extra_ms(64, 0) == pytest.approx(0.64, rel=0.01)  # by the slope
+    assert terms.worst_residual_share < 1e-3
+
+
+def test_rows_that_cost_less_than_fewer_of_them_leave_the_rest_to_the_bucket() -> None:
+    falling = [TermPoint(8, rows, context, 9 - rows / 10) for rows in (2, 5, 8) for context in (1, 2, 3)]
+    terms = fit_terms(falling)
+    assert min(terms.extra_ms(rows, 1) for rows in range(1, 9)) >= 0
+    assert terms.bucket_ms[8] + terms.extra_ms(5, 1) == pytest.approx(8.5, rel=1e-3)
+
+
 def test_prices_are_never_negative_and_need_contexts_and_fills() -> None:
     falling = [TermPoint(8, rows, context, 9 - rows / 10) for rows in (5, 8) for context in (1, 2, 3)]
     assert fit_terms(falling).row_ms == 0

@@ -53,8 +53,28 @@ class Costs:
     def step_ms(self, rows: int, context_tokens: float, sizes: Sequence[int], start: int) -> float:
         bucket = min((size for size in sizes if size >= rows), default=0)
         g_ms = self.bucket_ms(bucket) if bucket else self.eager_factor * self.bucket_ms(rows)
-        real_ms = rows * (self.attention_ms_per_mtoken * 1e-6 * context_tokens + self.row_ms)
+        real_ms = self.attention_ms(rows, context_tokens) + self.row_ms * rows
         return (g_ms + real_ms) * (1 + self.noise[start % len(self.noise)])
+
+    def attention_ms(self, rows: int, context_tokens: float) -> float:
+        return self.attention_ms_per_mtoken * 1e-6 * rows * context_tokens
+
+
+@dataclass
+class WaveCosts(Costs):
+    """Attention in waves, as the readings of one GPU show it: a wave lasts as long as its longest row whether it is
+    full or not, and rows are split as long as all their parts fit into one.
+
+    Attributes:
+        wave_rows: rows that fill the GPU once.
+    """
+
+    wave_rows: int = 16
+
+    def attention_ms(self, rows: int, context_tokens: float) -> float:
+        parts = max(1, self.wave_rows // rows)
+        waves = -(-rows * parts // self.wave_rows)
+        return super().attention_ms(self.wave_rows, waves * context_tokens / parts)
 
 
 class VirtualProbe(Probe):

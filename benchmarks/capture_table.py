@@ -19,10 +19,17 @@ def lines(results: dict[str, Any]) -> Iterator[Line]:
     for name, part in results.items():
         if "failed" in part or "left_out" in part:
             yield name, part.get("failed") or f"left out: {part['left_out']}"
+    if "attention_s" in (kernels := results.get("kernels", {})):
+        of = {kernels["attention"]: kernels["attention_s"], "the solver": kernels["solver_s"]}
+        yield "compiled once a machine", ", ".join(f"{what} {seconds:.0f} s" for what, seconds in of.items())
     yield from _profile(results.get("profile", {}))
     yield from _prediction(results.get("prediction", {}))
-    if (errors := results.get("start to start", {}).get("errors")) is not None:
-        yield "start to start, length-one steps", _spread(errors)
+    again = results.get("start to start", {})
+    if again.get("errors") is not None:
+        yield "start to start, length-one steps", _spread(again["errors"])
+    if again.get("runs") is not None:
+        yield "  their replays alone", _spread(again["runs"])
+    yield from _clocks(again)
     for name, found in results.get("unseen lists", {}).items():
         if isinstance(found, dict) and found.get("error_s") is not None:
             seconds = f"{found['measured_s']:.2f} s ({found['error_s']:+.1%})"
@@ -45,6 +52,8 @@ def _profile(part: dict[str, Any]) -> Iterator[Line]:
     seconds = " and ".join(f"{each:.0f}" for each in part["seconds_per_start"])
     bound = "" if part["known_within"] is None else f", best list known within {part['known_within']:.1%}"
     yield "profile", f"{part['sizes']} sizes, starts of {seconds} s, {part['attention']}{bound}"
+    for note in part["notes"]:
+        yield "", note
     if part["between_starts"] is not None:
         yield "  its second start against the first", _spread(part["between_starts"])
     if part["median_residual_share"] is not None:
@@ -56,6 +65,11 @@ def _profile(part: dict[str, Any]) -> Iterator[Line]:
         yield "  a, h, constant; median and worst residual", f"{terms}; {residuals}{refused}"
 
 
+def _clocks(part: dict[str, Any]) -> Iterator[Line]:
+    for told in part.get("clocks", ()):
+        yield "  at", told
+
+
 def _prediction(part: dict[str, Any]) -> Iterator[Line]:
     if "errors" not in part:
         return
@@ -64,6 +78,9 @@ def _prediction(part: dict[str, Any]) -> Iterator[Line]:
         yield f"  worst on {window}", f"{worst:+.2%}"
     if part["this_start"] is not None:
         yield "  the same start against the profile's", _spread(part["this_start"])
+    if part["this_start_runs"] is not None:
+        yield "  their replays alone", _spread(part["this_start_runs"])
+    yield from _clocks(part)
     if part["clipped_share"]:
         yield "  steps with a context cut to the memory", f"{part['clipped_share']:.0%}"
     yield "lists scored per GPU-minute (16 sampled steps each)", f"{part['lists_per_minute']:.0f}"

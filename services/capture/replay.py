@@ -162,6 +162,6 @@ class ReplaySession:
         for index, timing in timings.items():
             bucket, recorded = cases[index][0]
             kv_tokens = int(self.lengths[recorded].sum())
-            reading = CaseReading(bucket, recorded.rows, kv_tokens, timing.step_ms, timing.spread_ms)
+            reading = CaseReading(bucket, recorded.rows, kv_tokens, timing.step_ms, timing.run_ms, timing.spread_ms)
             readings.append((reading, recorded))
         return readings

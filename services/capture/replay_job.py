@@ -100,12 +100,13 @@ class ReplayJob:
 
 @dataclass(frozen=True, slots=True)
 class CaseReading:
-    """A step in a bucket (0: eager, at its own size). `kv_tokens` is what really was attended to."""
+    """A step in a bucket (0: eager, at its own size). `kv_tokens` is what really was attended to, `run_ms` the run alone."""
 
     bucket: int
     rows: int
     kv_tokens: int
     step_ms: float
+    run_ms: float
     spread_ms: float
 
 

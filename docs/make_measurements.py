@@ -113,8 +113,8 @@ def _starts(measurement: dict[str, Any]) -> list[str]:
 def _probes(measurement: dict[str, Any]) -> list[str]:
     """How sizes were chosen, where the measurement chose them."""
     return [
-        f"Sizes were probed: {len(probing['sizes'])} read, {probing['rounds']} rounds after the first grid, until the "
-        f"best list's expected step was known within {probing['mean_ms'] / probing['bound_ms'] - 1:.1%} over all sizes "
+        f"Sizes were probed: {len(probing['sizes'])} read, {probing['rounds']} rounds after the first grid; then the "
+        f"best list's expected time was known within {probing['mean_ms'] / probing['bound_ms'] - 1:.1%} over all sizes "
         f"alike ({probing['mean_ms']:.2f} ms; no list goes below {probing['bound_ms']:.2f} ms while readings stay "
         "within the optimism).\n"
         for probing in measurement.get("probing", [])

@@ -100,7 +100,12 @@ class ReplayJob:
 
 @dataclass(frozen=True, slots=True)
 class CaseReading:
-    """A step in a bucket (0: eager, at its own size). `kv_tokens` is what really was attended to, `run_ms` the run alone."""
+    """A step in a bucket (0: eager, at its own size).
+
+    Attributes:
+        kv_tokens: what really was attended to.
+        step_ms, run_ms: the whole step, and the run alone.
+    """
 
     bucket: int
     rows: int

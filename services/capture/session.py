@@ -64,10 +64,10 @@ QUIET_S = 0.25  # between two reports while timing: telling costs host time, whi
 MOST_FALLBACK_SIZES = 16
 MOST_BUSY_SIZES = 5  # the share that the GPU works changes slowly, and a profiler takes a second to start and to read
 MOST_REFERENCE_SIZES = 5  # a reference reads all weights three times over; sizes that differ from eager get one anyway
-PROBING_S = 20.0
+PROBING_S = 12.0
 PREFILL_REPEATS = 3
 MOST_PREFIXED_TOKENS = 4096  # what a token pays for a cached one is a slope, which longer prompts do not show better
-PROBE_REPEATS = 3
+PROBE_REPEATS = 2  # replays differ by a per mille, and what is chosen by them is timed again
 BASE_CAPACITY = PAGE_TOKENS  # tokens per row while g is measured: rows have length one, checks use all of it
 
 

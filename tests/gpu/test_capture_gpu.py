@@ -146,6 +146,10 @@ def test_a_tiny_profile(use_ray: bool) -> None:
     assert family.pool_mib > 0
     report = measurement.reports[0]
     assert all(reading.preparation.instantiate_s > 0 for reading in report.readings)
+    assert {"build", "attention", "capture", "check", "time", "fallback", "profile", "step_model", "prefill"} <= set(
+        report.phase_s
+    )
+    assert all(sample.sm_mhz > 0 for sample in report.device_log)
     assert report.busy and all(0 < busy.busy_ms <= 1.1 * busy.run_ms and busy.launch_bound for busy in report.busy)
 
 

@@ -14,7 +14,7 @@ from db.store import Store
 from services.capture.probes.base import Launch
 from services.capture.probes.choose import choose_probe
 from services.capture.probes.compile_cache import cache_in
-from services.capture.probes.device import first_visible, gpu_identity
+from services.capture.probes.device import first_visible
 from services.capture.probes.experiment import TUNED, Experiment
 from services.capture.probes.model_folder import ProbedModel, probed_model
 from services.capture.probes.records import ExperimentPlan, Folder, PlannedWorkload, StartRecord, plain_lists
@@ -75,7 +75,6 @@ def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
         budget=wanted.budget,
         starts=wanted.starts,
         profile_starts=wanted.profile_starts,
-        gpu=gpu_identity(),
         limit=limit,
         say=_say,
         on_start=_tell,

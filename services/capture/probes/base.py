@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from services.capture.probes.device import DeviceIdentity, identity
 from tuner.engines.base import Engine, Lists
 from workloads.traces.records import EngineObservation
 
@@ -34,6 +35,7 @@ class Launch:
         dummy_weights: random weights in place of files.
         command: what starts Python with the engine installed, e.g. `("python",)`.
         environment: variables on top of the probe's own.
+        inherited: variables that the engine's process begins with, below the probe's own; None: those of this process.
         ready_s: most seconds from start to ready.
         cache: a folder for compiled code that outlives the start (`compile_cache.cache_in`), for launches that differ
             in `lists` alone. None: every start compiles anew and keeps nothing.
@@ -47,6 +49,7 @@ class Launch:
     dummy_weights: bool = True
     command: tuple[str, ...] = ("python",)
     environment: Mapping[str, str] = field(default_factory=dict)
+    inherited: Mapping[str, str] | None = None
     ready_s: float = 900.0
     cache: Path | None = None
 
@@ -107,11 +110,18 @@ class RunningEngine(ABC):
 
     Attributes:
         startup_s: seconds from the start of the process to ready.
-        log: everything that the engine prints; grows.
     """
 
     startup_s: float
-    log: Path
+
+    @property
+    @abstractmethod
+    def log(self) -> Path:
+        """Everything that the engine has printed up to now, as a file of this machine; grows.
+
+        Raises:
+            EngineFailed: it is written on another machine, which was lost.
+        """
 
     @abstractmethod
     def observe(self) -> EngineObservation:
@@ -153,7 +163,11 @@ class RunningEngine(ABC):
 
 
 class Probe(ABC):
-    """A way to run one engine. Stateless."""
+    """A way to run one engine at a time."""
+
+    def device(self) -> DeviceIdentity:
+        """The GPU that the next engine runs on; that of this process, unless the probe works elsewhere."""
+        return identity()
 
     @abstractmethod
     def start(self, launch: Launch, log: Path) -> RunningEngine:

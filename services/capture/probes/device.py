@@ -8,12 +8,31 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from services.capture.probes.failures import EngineFailed, EngineFailure
 
 _SLACK_MIB = 512.0
 _TOLD_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIdentity:
+    """The GPU of an engine; None where it cannot be told.
+
+    Attributes:
+        name: as its driver calls it.
+        gpu: what tells it from others alike.
+    """
+
+    name: str | None
+    gpu: str | None
+
+
+def identity() -> DeviceIdentity:
+    """The first GPU that is visible to this process."""
+    return DeviceIdentity(device_name(), gpu_identity())
 
 
 def device_name() -> str | None:

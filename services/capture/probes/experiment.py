@@ -35,6 +35,9 @@ _ELSEWHERE_S = 1.0  # between two looks at what another command measures
 OnProgress = Callable[[int, str], None]
 """Told how many starts are recorded, and in a few words what is done now. Called while requests are timed: be quick."""
 
+Free = Callable[[Sequence[Claim], str | None], tuple[Purpose, str] | None]
+"""What may be started, and its name, while others are running, on the GPU of that identity; None: nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -58,7 +61,6 @@ class Experiment:
         workloads: in the order of the plan.
         starts: of the default and of the tuned list; powers of two are started once.
         profile_starts: that read sizes.
-        gpu: what tells the GPU of this command from others; None where it cannot be told.
         log_settles_s: how long the engine takes to log what it counted.
         limit: no start begins that would end later.
         told: progress.
@@ -77,7 +79,6 @@ class Experiment:
     budget: Budget
     starts: int
     profile_starts: int
-    gpu: str | None = None
     trials: int = 12
     log_settles_s: float = LOG_SETTLES_S
     limit: TimeLimit = field(default_factory=TimeLimit)
@@ -99,7 +100,7 @@ class Experiment:
         while unprofiled := profiling.left():
             if not self._in_time(unprofiled[0]):
                 return Outcome(None, None, (*unprofiled, *turns(wanted)))
-            with self._claimed(lambda running: _named(profiling.free(running))) as claim:
+            with self._claimed(lambda running, gpu: _named(profiling.free(running))) as claim:
                 if claim is None:
                     time.sleep(_ELSEWHERE_S)
                 else:
@@ -134,12 +135,12 @@ class Experiment:
         )
 
     @contextmanager
-    def _claimed(self, free: Callable[[Sequence[Claim]], tuple[Purpose, str] | None]) -> Iterator[Claim | None]:
+    def _claimed(self, free: Free) -> Iterator[Claim | None]:
         """The start that `free` finds while others are running; nobody else takes it. None where it finds none."""
-        folder = self.starter.folder
+        folder, gpu = self.starter.folder, self.starter.probe.device().gpu
         with folder.deciding():
-            due = free(folder.claims())
-            held = None if due is None else folder.claim(*due, self.gpu)
+            due = free(folder.claims(), gpu)
+            held = None if due is None else folder.claim(*due, gpu)
         try:
             yield None if held is None else held.claim
         finally:
@@ -154,11 +155,11 @@ class Experiment:
         done += [(claim.name, True) for claim in running if claim.purpose == "compare" and claim.number not in numbers]
         return left_to_do(wanted, done)
 
-    def _free(self, wanted: Mapping[str, int], running: Sequence[Claim]) -> tuple[Purpose, str] | None:
+    def _free(self, wanted: Mapping[str, int], running: Sequence[Claim], gpu: str | None) -> tuple[Purpose, str] | None:
         left = self._left(wanted, running)
         if not left:
             return None
-        return "compare", fairest(left, [record.name for record in self._records("compare") if record.gpu == self.gpu])
+        return "compare", fairest(left, [record.name for record in self._records("compare") if record.gpu == gpu])
 
     def _records(self, purpose: Purpose) -> list[StartRecord]:
         return [record for record in self.starter.folder.starts() if record.purpose == purpose]

@@ -28,7 +28,8 @@ class OfflineProbe(Probe):
         arguments, environment = self._arguments(launch)
         before_mib = used_mib()
         command = (*launch.command, str(_CHILD), launch.engine.name)
-        process = EngineProcess(command, environment | dict(launch.environment), log, keep_pipes=True)
+        environment |= dict(launch.environment)
+        process = EngineProcess(command, environment, log, inherited=launch.inherited, keep_pipes=True)
         try:
             pipe = _Pipe(process)
             pipe.send({"arguments": arguments})
@@ -53,7 +54,11 @@ class RunningOffline(RunningEngine):
         self, launch: Launch, process: EngineProcess, pipe: _Pipe, startup_s: float, before_mib: float | None
     ) -> None:
         self._launch, self._process, self._pipe, self._before_mib = launch, process, pipe, before_mib
-        self.startup_s, self.log = startup_s, process.log
+        self.startup_s = startup_s
+
+    @property
+    def log(self) -> Path:
+        return self._process.log
 
     def observe(self) -> EngineObservation:
         return observe_file(self.log, self._launch.engine.name)

@@ -25,6 +25,8 @@ class EngineProcess:
     """Started at construction; stdout and stderr go to `log`, in one order.
 
     Args:
+        environment: variables on top of `inherited`.
+        inherited: what the process begins with; None: this process's own variables.
         keep_pipes: leave stdin and stdout to a caller who talks over them and closes stdout; stderr alone is logged.
 
     Raises:
@@ -32,7 +34,13 @@ class EngineProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: Path, *, keep_pipes: bool = False
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        inherited: Mapping[str, str] | None = None,
+        keep_pipes: bool = False,
     ) -> None:
         self.log = log
         self.started = time.monotonic()
@@ -40,7 +48,7 @@ class EngineProcess:
             try:
                 self.child = subprocess.Popen(
                     list(command),
-                    env={**os.environ, **environment},
+                    env={**(os.environ if inherited is None else inherited), **environment},
                     stdin=subprocess.PIPE if keep_pipes else subprocess.DEVNULL,
                     stdout=subprocess.PIPE if keep_pipes else out,
                     stderr=out if keep_pipes else subprocess.STDOUT,

@@ -12,7 +12,6 @@ from services.capture.probes import tasks
 from services.capture.probes.attention_waves import wave_rows
 from services.capture.probes.base import RunningEngine
 from services.capture.probes.claims import Claim, Purpose
-from services.capture.probes.device import device_name
 from services.capture.probes.engine_profile import build_engine_profile, terms_of
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.records import ExperimentPlan, Folder, StartRecord
@@ -164,7 +163,7 @@ class Profiling:
     def _priced(
         self, coarse: tasks.CoarseSizes, engine: RunningEngine, room: tasks.Room, told: tasks.OnStep
     ) -> Mapping[str, Any]:
-        wave = wave_rows(device_name(), self.model.kv_heads)
+        wave = wave_rows(self.starter.probe.device().name, self.model.kv_heads)
         return tasks.price_steps(engine, coarse, wave, self.plan.context_tokens, room, self.plan.protocol, told)
 
     def _timed(

@@ -58,7 +58,7 @@ class ServerProbe(Probe):
         before_mib, port = used_mib(), free_port()
         environment = self.environment(launch) | dict(launch.environment)
         allow_many_streams()
-        process = EngineProcess(self.command(launch, port), environment, log)
+        process = EngineProcess(self.command(launch, port), environment, log, inherited=launch.inherited)
         try:
             startup_s = process.wait_until(lambda: is_healthy(port), launch.ready_s)
         except BaseException:
@@ -82,7 +82,11 @@ class RunningServer(RunningEngine):
         self._probe, self._launch, self._process, self._port = probe, launch, process, port
         self._before_mib = before_mib
         self._written: tuple[tuple[int, int, int] | None, str] = None, ""
-        self.startup_s, self.log = startup_s, process.log
+        self.startup_s = startup_s
+
+    @property
+    def log(self) -> Path:
+        return self._process.log
 
     def observe(self) -> EngineObservation:
         return observe_file(self.log, self._launch.engine.name)

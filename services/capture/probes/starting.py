@@ -10,7 +10,6 @@ from typing import Any
 from services.capture.probes.base import Launch, Probe, RunningEngine
 from services.capture.probes.claims import Claim
 from services.capture.probes.compile_cache import state_in
-from services.capture.probes.device import device_name
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.records import Folder, StartRecord, now, plain_lists
 
@@ -33,7 +32,8 @@ class Starter:
             EngineFailed: the engine is not installed, which no other start will change; nothing is recorded.
         """
         number, begin_s, part_s = claim.number, time.monotonic(), dict[str, float]()
-        record = StartRecord(claim.purpose, claim.name, number, now(), lists, device=device_name(), gpu=claim.gpu)
+        device = self.probe.device().name
+        record = StartRecord(claim.purpose, claim.name, number, now(), lists, device=device, gpu=claim.gpu)
         try:
             engine = self.probe.start(replace(self.launch, lists=lists), self.folder.log_path(number))
             part_s["start"] = _since(begin_s)

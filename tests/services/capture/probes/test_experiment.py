@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from services.capture.probes.compile_cache import CacheState
+from services.capture.probes.device import DeviceIdentity
 from services.capture.probes.evidence import Evidence, weigh
 from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment, Outcome
 from services.capture.probes.failures import EngineFailed
@@ -293,7 +294,8 @@ def test_two_commands_share_the_starts_and_each_takes_its_turns(
         time.sleep(0.2)  # starts of this engine take no time, and the other command is to get its turn
 
     def run(gpu: str) -> Outcome:
-        return replace(made, gpu=gpu, on_start=told).run()
+        probe = VirtualProbe(Costs(), device=DeviceIdentity("NVIDIA H200", gpu))
+        return replace(made, starter=replace(made.starter, probe=probe), on_start=told).run()
 
     with ThreadPoolExecutor(2) as pool:
         outcomes = list(pool.map(run, ("GPU-a", "GPU-b")))

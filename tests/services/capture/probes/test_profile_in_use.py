@@ -8,11 +8,11 @@ import runpy
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
+from services.capture.probes.device import DeviceIdentity
 from services.contract.figures_profile import Curve, curve_figure
 from services.contract.profile import ProfileSummary, doubtful_sizes
 from tests.services.capture.probes.conftest import MakeExperiment, requests
+from tests.services.capture.probes.virtual import Costs, VirtualProbe
 from tuner.profile_file import dump_profile, parse_profile
 from tuner.recommend import recommend
 from tuner.recommendation import ServingOptions, TuneRequest
@@ -20,11 +20,8 @@ from tuner.recommendation import ServingOptions, TuneRequest
 NAME = "h200-vllm-0.23-llama-3.1-8b"
 
 
-def test_it_is_named_listed_drawn_documented_and_tuned_with(
-    experiment: MakeExperiment, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("services.capture.probes.starting.device_name", lambda: "NVIDIA H200")
-    made = experiment(lists={"capture": (1, 64)})
+def test_it_is_named_listed_drawn_documented_and_tuned_with(experiment: MakeExperiment, repository: Path) -> None:
+    made = experiment(VirtualProbe(Costs(), device=DeviceIdentity("NVIDIA H200", "GPU-a")), lists={"capture": (1, 64)})
     made.run()
     profile = parse_profile((made.starter.folder.path / "profile.json").read_bytes())
     summary = ProfileSummary.from_domain(profile, origin="shipped")

@@ -15,6 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from services.capture.probes.base import Batch, Launch, Probe, ProbeRequest, RequestTiming, RunningEngine
+from services.capture.probes.device import DeviceIdentity
 from services.capture.probes.failures import EngineFailed, EngineFailure
 from tuner.engines.base import Lists
 from workloads.traces.records import EngineObservation
@@ -78,8 +79,17 @@ class WaveCosts(Costs):
 
 
 class VirtualProbe(Probe):
-    def __init__(self, costs: Costs, refuses: Callable[[Lists | None], bool] = lambda lists: False) -> None:
+    def __init__(
+        self,
+        costs: Costs,
+        refuses: Callable[[Lists | None], bool] = lambda lists: False,
+        device: DeviceIdentity | None = None,
+    ) -> None:
         self.costs, self.refuses = costs, refuses
+        self._device = device or DeviceIdentity(None, None)
+
+    def device(self) -> DeviceIdentity:
+        return self._device
 
     def start(self, launch: Launch, log: Path) -> RunningEngine:
         log.write_text("")
@@ -129,8 +139,12 @@ class BlockCache:
 
 class VirtualEngine(RunningEngine):
     def __init__(self, costs: Costs, sizes: tuple[int, ...], start: int, log: Path) -> None:
-        self.costs, self.sizes, self.number, self.log, self.startup_s = costs, sizes, start, log, 40.0
+        self.costs, self.sizes, self.number, self._log, self.startup_s = costs, sizes, start, log, 40.0
         self._cache, self._random = BlockCache(costs.kv_tokens), random.Random(start)
+
+    @property
+    def log(self) -> Path:
+        return self._log
 
     def observe(self) -> EngineObservation:
         cost_s, cost_mib = 0.5 + 0.1 * len(self.sizes), 700.0 + 5.0 * len(self.sizes)

@@ -125,7 +125,7 @@ def measure_model(run: Run, bench: parts.Bench, asked: argparse.Namespace, numbe
         bench = bench.against(given)
         run.results["given"] = {"profile": given.name, "starts": given.starts, "recorded_at": given.recorded_at}
     if "kernels" in wanted:
-        run.part("kernels", KERNELS_S, partial(parts.kernels_part, bench))
+        run.part("kernels", KERNELS_S, partial(parts.kernels_part, bench, solver=not made))
     if not made and "profile" in wanted:
         most = asked.starts[min(number, len(asked.starts) - 1)]
         starts = most if run.fits(needs.profile(most)) else 1

@@ -84,15 +84,19 @@ class Bench:
         return replace(self.job, probing=None, max_kv_gib=92.0 if self.device != "cpu" else 0.25)
 
 
-def kernels_part(bench: Bench) -> dict[str, Any]:
-    """Compile, once a machine, what no start should be charged for: attention's kernels, and the solver of probes."""
+def kernels_part(bench: Bench, *, solver: bool) -> dict[str, Any]:
+    """Compile, once a machine, what no start should be charged for: attention's kernels, and the solver of probes
+    where a profile comes after."""
     device = resolve_device(bench.device)
     began_s = time.perf_counter()
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     backend = choose_attention(load_config(bench.model), dtype, device, bench.attention)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # this process goes on, and what it keeps cached no worker can use
     chosen_s = time.perf_counter()
-    plan = ProbePlan(candidates=default_sizes())
-    advise({size: 1.0 + size / 100 for size in first_probes(plan.candidates[-1])}, plan)
+    if solver:
+        plan = ProbePlan(candidates=default_sizes())
+        advise({size: 1.0 + size / 100 for size in first_probes(plan.candidates[-1])}, plan)
     return {
         "attention": backend.name,
         "attention_s": chosen_s - began_s,

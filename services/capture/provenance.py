@@ -26,6 +26,7 @@ def device_facts(device: torch.device, log: DeviceLog) -> Mapping[str, Any]:
         "compute_capability": f"{properties.major}.{properties.minor}",
         "multiprocessors": properties.multi_processor_count,
         "driver": log.driver(),
+        "processor": _processor(),  # what surrounds a replay, and all of an eager step, goes at its pace
     }
 
 

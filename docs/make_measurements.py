@@ -265,14 +265,18 @@ def _promises(results: dict[str, Any]) -> list[tuple[str, str]]:
     if "errors" in (part := results.get("start to start", {})):
         shares = f"median {part['errors']['median']:.1%}, 95th percentile {part['errors']['p95']:.1%}"
         found.append(("the same length-one steps in another start", f"{shares}, bias {part['errors']['bias']:+.1%}"))
+        found += _between("their replays alone", part.get("runs"))
     if "start_s" in (part := results.get("profile", {})):
         seconds = " and ".join(f"{each:.0f}" for each in part.get("seconds_per_start", [part["start_s"]]))
         starts = "one start" if part.get("starts", 1) == 1 else "starts one after the other"
         found.append((f"a profile of {part['sizes']} sizes, {starts}", f"{seconds} s"))
         found += _between("its length-one steps, second start against the first", part.get("between_starts"))
-    found += _between(
-        "the predicted lists' start against the profile's", results.get("prediction", {}).get("this_start")
-    )
+    predicted = results.get("prediction", {})
+    found += _between("the predicted lists' start against the profile's", predicted.get("this_start"))
+    found += _between("its replays alone", predicted.get("this_start_runs"))
+    found += [("the predicted lists' start", told) for told in predicted.get("clocks", ())]
+    if "attention_s" in (kernels := results.get("kernels", {})):
+        found.append(("compiling attention's kernels, once a machine", f"{kernels['attention_s']:.0f} s"))
     for name, part in results.get("unseen lists", {}).items():
         if isinstance(part, dict) and part.get("error_s") is not None:
             seconds = f"{part['measured_s']:.2f} s (predicted {part['error_s']:+.1%})"

@@ -98,7 +98,8 @@ def _apart(number: int, apart: Mapping[str, float]) -> str:
         f"surrounds a run took {apart['around_ms']:.2f} ms instead of {apart['first_around_ms']:.2f}"
     )
     step, run = abs(apart["step_share"]), abs(apart["run_share"])
-    hosts = step > TOLD_SHARE and run < step / 2
+    around = abs(apart["around_ms"] / apart["first_around_ms"] - 1) if apart["first_around_ms"] > 0 else 0.0
+    hosts = step > TOLD_SHARE and run < step / 2 and around > step
     return told + ("; most of the difference is the host's." if hosts else ".")
 
 

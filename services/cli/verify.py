@@ -66,7 +66,7 @@ Serve = Annotated[
     typer.Option("--serve-s", metavar="S", min=0, help="In the engine: seconds of arrivals to send; 0 sends none."),
 ]
 Repeats = Annotated[
-    int, typer.Option("--repeats", metavar="N", min=1, help="In the engine: readings a step and start.")
+    int, typer.Option("--repeats", metavar="N", min=1, help="In the engine: readings a full step and start, at most.")
 ]
 WayOption = Annotated[Way, typer.Option("--way", help="In the engine: how it is reached.")]
 PythonOption = Annotated[
@@ -108,7 +108,7 @@ def verify(
     starts: Starts = 5,
     profile_starts: ProfileStarts = 2,
     serve_s: Serve = 60.0,
-    repeats: Repeats = 5,
+    repeats: Repeats = 3,
     way: WayOption = "server",
     python: PythonOption = "python",
     ready_s: Ready = 900.0,

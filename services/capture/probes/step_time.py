@@ -73,7 +73,7 @@ class StepProtocol:
 
     short_tokens: int = 7
     long_tokens: int = 87
-    repeats: int = 5
+    repeats: int = 3
     least_repeats: int = 2
     target_share: float = 0.0075
     arrivals_per_step: int = 16

@@ -27,12 +27,12 @@ from tuner.probing import advise
 OnStep = Callable[[str], None]
 """Told in a few words what was just measured."""
 
-_EAGER_SIZES = 4
+_EAGER_SIZES = 3
+_ENOUGH_ROWS = 128  # to see all waves of attention that matter
 _WORKLOAD_SIZES = 7
-_FULL_KV_TOKENS = 196_608
+_FULL_KV_TOKENS, _EAGER_KV_TOKENS = 196_608, 98_304
 _PRICED_SHARES = (0.5, 1.0)  # of the workload's context, at which every number of rows is read
 _FULL_SHARE = 0.75  # of it, for full steps: the middle of those, where what rows cost is known best
-_LONG_ROWS, _LONG_SHARES = (2, 16, 64), (2.0,)
 _WAVES = range(1, 7)  # whose ends are read; after more, one row more is little of a step
 _MOST_SIZES = 24  # read in the first start that probes; a size costs two to five seconds
 _PREFILL_READINGS = 3
@@ -87,9 +87,11 @@ class CoarseSizes:
 
 
 def coarse_sizes(candidates: Sequence[int]) -> CoarseSizes:
-    """About a quarter of the last candidate, and the first; above them four sizes without graphs, or as many as there
-    are."""
-    largest = min(candidates, key=lambda size: abs(size - max(4, candidates[-1] // 4)))
+    """About a quarter of the last candidate, or half of it as long as that is few rows, and the first; above them three
+    sizes without graphs, or as many as there are."""
+    end = candidates[-1]
+    wanted = max(4, end // 4, min(end // 2, _ENOUGH_ROWS))
+    largest = min(candidates, key=lambda size: abs(size - wanted))
     above = [size for size in first_probes(candidates[-1]) if size > largest and size in candidates]
     return CoarseSizes(tuple(sorted({candidates[0], largest})), tuple(above[-_EAGER_SIZES:]))
 
@@ -106,9 +108,8 @@ def priced_rows(bucket: int, wave_rows: int) -> tuple[int, ...]:
     Args:
         wave_rows: see `attention_waves.wave_rows`.
     """
-    powers = (1 << k for k in range(1, bucket.bit_length()))
-    edges = [edge for edge in (wave_rows // 2, *(k * wave_rows for k in _WAVES)) if edge > 1]
-    wanted = {*powers, *edges, *(edge + 1 for edge in edges), bucket}
+    edges = _wave_ends(wave_rows)
+    wanted = {*_powers(bucket), *edges, *(edge + 1 for edge in edges), bucket}
     return tuple(sorted(rows for rows in wanted if rows <= bucket))
 
 
@@ -125,7 +126,7 @@ def price_steps(
 
     Steps are read once each: prices are those of all of them together, and a number of rows has two readings.
     """
-    eager = _full_cases(sizes.eager, max(sizes.eager), context_tokens, room) if sizes.eager else []
+    eager = _full_cases(sizes.eager, max(sizes.eager), context_tokens, room, _EAGER_KV_TOKENS) if sizes.eager else []
     priced = _priced_cases(sizes.captured, wave_rows, context_tokens, room)
 
     def told_case(case: StepCase) -> None:
@@ -229,7 +230,9 @@ def _most_at_stake(sizes: Sequence[int], g_ms: Mapping[int, float], plan: ProbeP
     return tuple(sorted(sizes, key=stake, reverse=True)[:count])
 
 
-def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: Room) -> list[StepCase]:
+def _full_cases(
+    sizes: Sequence[int], largest: int, context_tokens: int, room: Room, kv_tokens: int = _FULL_KV_TOKENS
+) -> list[StepCase]:
     """Full steps, at the context that fits the largest size of the start: its prompts are those of all others.
 
     That is less than the workload's: the steps that a bucket serves are not full, and what is taken off should be about
@@ -237,23 +240,38 @@ def _full_cases(sizes: Sequence[int], largest: int, context_tokens: int, room: R
     and the price of KV tokens is then most of the step.
     """
     most = max(BLOCK_TOKENS, int(_FULL_SHARE * context_tokens) // BLOCK_TOKENS * BLOCK_TOKENS)
-    context_tokens = room.context(largest, min(most, _at_most(largest)))
-    wanted = {size: max(context_tokens, min(most, _at_most(size))) for size in sizes}
+    context_tokens = room.context(largest, min(most, _at_most(largest, kv_tokens)))
+    wanted = {size: max(context_tokens, min(most, _at_most(size, kv_tokens))) for size in sizes}
     return [StepCase(size, room.context(size, tokens)) for size, tokens in wanted.items()]
 
 
-def _at_most(rows: int) -> int:
-    """Context, in whole blocks, with which that many rows stay below the bound of KV tokens."""
-    return max(1, _FULL_KV_TOKENS // rows // BLOCK_TOKENS) * BLOCK_TOKENS
+def _at_most(rows: int, kv_tokens: int = _FULL_KV_TOKENS) -> int:
+    """Context, in whole blocks, with which that many rows stay below a bound of KV tokens."""
+    return max(1, kv_tokens // rows // BLOCK_TOKENS) * BLOCK_TOKENS
+
+
+def _powers(bucket: int) -> list[int]:
+    """Powers of two from 2 to `bucket`."""
+    return [1 << k for k in range(1, bucket.bit_length())]
+
+
+def _wave_ends(wave_rows: int) -> list[int]:
+    """Rows of half a wave and of the first waves, as far as they are several."""
+    return [edge for edge in (wave_rows // 2, *(k * wave_rows for k in _WAVES)) if edge > 1]
 
 
 def _priced_cases(captured: Sequence[int], wave_rows: int, context_tokens: int, room: Room) -> list[StepCase]:
-    """The last bucket filled to every degree at half and whole the context of the workload, some at twice that; the
-    first one at one context. Contexts tell KV tokens from rows; the long ones say whether their price holds."""
+    """The last bucket filled to every degree at half and whole the context of the workload; the first one at one.
+
+    Contexts tell KV tokens from rows. Numbers of rows that sizes are made of are also read at the context of full
+    steps: what such a step has beyond that is its bucket's.
+    """
     first, bucket = captured[0], captured[-1]
     cases = [StepCase(first, room.context(first, context_tokens))]
+    likely_sizes = {*_powers(bucket), *_wave_ends(wave_rows), bucket}
+    context_tokens = max(context_tokens, 2 * room.protocol.least_context(bucket))  # half of it can still be read
     for rows in priced_rows(bucket, wave_rows):
-        shares = (*_PRICED_SHARES, *(_LONG_SHARES if rows in _LONG_ROWS else ()))
+        shares = (*_PRICED_SHARES, *([_FULL_SHARE] if rows in likely_sizes else []))
         contexts = (min(int(share * context_tokens), _at_most(rows)) for share in shares)
         cases += [StepCase(rows, room.context(rows, wanted)) for wanted in contexts]
     return list(dict.fromkeys(cases))

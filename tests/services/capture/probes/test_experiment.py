@@ -24,7 +24,7 @@ from services.capture.probes.time_limit import TimeLimit
 from services.capture.probes.vllm_server import VllmServer
 from services.engine_view import read_evidence
 from tests.services.capture.probes.conftest import MakeExperiment, requests, workload
-from tests.services.capture.probes.virtual import Costs, VirtualProbe
+from tests.services.capture.probes.virtual import Costs, VirtualProbe, WaveCosts
 from workloads.errors import BadInput, BadUsage
 from workloads.traces.records import RequestTrace
 
@@ -87,6 +87,17 @@ def test_the_profile_is_the_engines_own_curve_and_names_the_engine(experiment: M
     assert (cost.pool_mib, cost.memory_mib[0]) == pytest.approx((700, 5), rel=0.01)
     assert profile.prefill is not None and profile.prefill.step_ms[0] == pytest.approx(0.02 * 128)
     assert set(cost.starts.tolist()) == {1, 2}  # what may be chosen is read a second time
+
+
+def test_an_engine_that_attends_in_waves_is_predicted_step_by_step(experiment: MakeExperiment) -> None:
+    made = experiment(VirtualProbe(WaveCosts()))
+    evidence, profile = weighed(made), made.run().profile
+    assert profile is not None
+    curve = profile.family("decode_full").row_curve
+    at = dict(zip(curve.rows.tolist(), curve.rows_ms.tolist(), strict=True))
+    assert at[17] - at[16] > 0.1 and at[32] < at[17]  # a wave that has just begun costs most
+    for on in evidence.workloads[0].lists:
+        assert on.prediction is not None and on.prediction.step_ms == pytest.approx(on.prediction.measured_ms, rel=0.01)
 
 
 def test_a_list_that_the_engine_refuses_is_recorded_and_not_adopted(experiment: MakeExperiment) -> None:

@@ -86,20 +86,21 @@ def test_two_dozen_sizes_give_a_list_within_one_percent_of_the_best(mean: float,
 
 def test_one_start_prices_rows_and_tokens_and_reads_steps_without_a_graph() -> None:
     sizes = tasks.coarse_sizes(CANDIDATES)
-    assert sizes == tasks.CoarseSizes(captured=(1, 128), eager=(192, 256, 384, 512))
+    assert sizes == tasks.CoarseSizes(captured=(1, 128), eager=(256, 384, 512))
     engine = card(sizes.captured)
     read = tasks.price_steps(engine, sizes, 16, 1024, ROOM, StepProtocol(), lambda what: None)
     in_graph = [t for t in read["steps"] if t.rows <= 128]
     assert len(in_graph) > 30 and all(len(t.readings_ms) == 1 for t in in_graph)
     terms = fitted(read["steps"], sizes)
-    assert terms.attention_ms_per_mtoken == pytest.approx(27.0, rel=0.03) and terms.row_ms < 0.0015
-    assert np.ptp([terms.extra_ms(rows, 0) for rows in range(2, 129)]) < 0.02 * 5.8  # of a step; there is no curve
+    assert terms.attention_ms_per_mtoken == pytest.approx(27.0, rel=0.05) and terms.row_ms < 0.0015
+    found_ms = [terms.extra_ms(rows, 0) for rows in range(2, 129)]
+    assert np.ptp(found_ms) < 0.03 * 5.8  # of a step: there is no curve, and every case was read once
     eager = [t for t in read["steps"] if t.rows > 128]
     assert tuple(t.rows for t in eager) == sizes.eager
     assert [t.step_ms for t in eager] == pytest.approx(
         [engine.costs.step_ms(t.rows, t.context_tokens, sizes.captured, 0) for t in eager], rel=0.02
     )
-    assert max(t.rows * t.context_tokens for t in eager) <= 196_608  # they would take seconds to prefill
+    assert max(t.rows * t.context_tokens for t in eager) <= 98_304  # they would take seconds to prefill
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -145,6 +146,6 @@ def test_rows_are_read_on_both_sides_of_every_wave() -> None:
 @pytest.mark.parametrize("largest", [1, 2, 3, 8, 16, 64, 250])
 def test_coarse_sizes_of_small_engines(largest: int) -> None:
     sizes = tasks.coarse_sizes(tasks.probe_candidates(largest))
-    assert sizes.captured[0] == 1 and len(sizes.eager) <= 4
+    assert sizes.captured[0] == 1 and len(sizes.eager) <= 3
     assert all(size > sizes.captured[-1] for size in sizes.eager)
     assert largest <= 4 or sizes.eager[-1] == largest

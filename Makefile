@@ -59,8 +59,8 @@ fuzz: $(VENV)/.all  ## 20,000 broken files for each of five reader families, in 
 test-compose: $(VENV)/.all  ## every service of docker-compose.yml as a process, the main job through all of them
 	$(BIN)/pytest tests/compose -m slow
 
-test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine; a node and the head are killed
-	$(BIN)/pytest tests/cluster -m slow
+test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine; a node and the head are killed; engines on Ray
+	$(BIN)/pytest tests/cluster tests/services/capture/probes/test_remote.py tests/services/cli/test_verify_engine.py -m slow
 
 reliability: $(VENV)/.all  ## kills, a crowd, and outages (about ten minutes); writes docs/reliability.md
 	$(BIN)/python -m tests.reliability.run --kills 100 --clients 200 --seconds 120 --outage 30

@@ -24,6 +24,7 @@ class InEngine:
         lists: compared in place of a list tuned here, and where they are from.
         recommendation: the stored document whose lists these are.
         ready_s: most seconds from start to ready.
+        gpus: engines at a time on a Ray cluster; None starts them on this machine.
     """
 
     model: str | None
@@ -42,6 +43,7 @@ class InEngine:
     lists: Lists | None = None
     lists_from: str | None = None
     recommendation: RecommendationModel | None = None
+    gpus: int | None = None
 
 
 def parse_also(text: str, load: float) -> tuple[str, float]:

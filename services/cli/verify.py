@@ -89,6 +89,15 @@ LimitS = Annotated[
         help="In the engine: no start begins that would be over later; the same command goes on another time.",
     ),
 ]
+OnRay = Annotated[
+    bool,
+    typer.Option(
+        "--ray", help="In the engine: start it on a GPU of the cluster that RAY_ADDRESS names, or of a local Ray."
+    ),
+]
+Gpus = Annotated[
+    int, typer.Option("--gpus", metavar="N", min=1, help="With --ray: engines at a time, each on GPUs of its own.")
+]
 Ready = Annotated[float, typer.Option("--ready-s", metavar="S", min=1, help="In the engine: longest start.")]
 
 
@@ -114,6 +123,8 @@ def verify(
     ready_s: Ready = 900.0,
     also: Also = None,
     limit_s: LimitS = None,
+    ray: OnRay = False,
+    gpus: Gpus = 1,
     max_length: MaxLength = None,
     regret: Regret = DEFAULT_REGRET,
     as_json: Json = False,
@@ -122,6 +133,8 @@ def verify(
     profile was off. With --in-engine: profile the engine itself, choose a list, and compare it with the default and
     with powers of two inside the engine, over several starts of it."""
     asked = _with_source(asked, trace)
+    if gpus > 1 and not ray:
+        raise BadUsage("is for --ray; without it, start one command for each GPU, in the same folder", field="--gpus")
     if in_engine:
         if profile is not None:
             raise BadUsage("is not needed with --in-engine: the engine itself is profiled", field="--profile")
@@ -130,8 +143,11 @@ def verify(
         settings = (records, way, python, starts, profile_starts, serve_s, replayed, repeats, ready_s, limit_s, others)
         budget = Budget(regret, max_length)
         asked, wanted = _in_engine(asked, recommendation, sizes, InEngine(model, *settings, budget))
+        wanted = replace(wanted, gpus=gpus if ray else None)
         _emit_in_engine(asked, wanted, as_json)
         return
+    if ray:
+        raise BadUsage("is for --in-engine; a list is replayed on the worker of RAY_ADDRESS anyway", field="--ray")
     if also:
         raise BadUsage("is for --in-engine, where one list serves several workloads", field="--also")
     if profile is None:

@@ -17,6 +17,7 @@ from services.capture.probes.compile_cache import cache_in
 from services.capture.probes.device import first_visible
 from services.capture.probes.experiment import TUNED, Experiment
 from services.capture.probes.model_folder import ProbedModel, probed_model
+from services.capture.probes.on_ray import run_on_ray
 from services.capture.probes.records import ExperimentPlan, Folder, PlannedWorkload, StartRecord, plain_lists
 from services.capture.probes.starting import Starter
 from services.capture.probes.step_time import StepProtocol
@@ -82,7 +83,8 @@ def verify_in_engine(asked: Asked, wanted: InEngine) -> EngineEvidenceModel:
     )
     before = len(folder.starts())
     with progress("in the engine") as advance:
-        outcome = replace(experiment, told=advance).run()
+        told = replace(experiment, told=advance)
+        outcome = told.run() if wanted.gpus is None else run_on_ray(told, wanted.gpus)
     answer = read_evidence(folder.path, len(outcome.left))
     folder.write_text(REPORT_FILE, report_text(answer))
     if outcome.profile is not None and len(folder.starts()) > before:
@@ -158,7 +160,7 @@ def _launch(choice: EngineChoice, wanted: InEngine, model: ProbedModel) -> Launc
         dummy_weights=model.dummy_weights,
         command=tuple(shlex.split(wanted.python)),
         ready_s=wanted.ready_s,
-        cache=cache_in(wanted.records, first_visible()),
+        cache=cache_in(wanted.records, first_visible()) if wanted.gpus is None else None,  # else it lies on the node
     )
 
 

@@ -52,6 +52,38 @@ def test_the_engine_is_profiled_and_lists_are_compared_in_it(
     assert profile["software"]["engine"] == "vllm@0.23.0" and profile["families"]["decode_full"]["points"]
 
 
+@pytest.mark.slow
+def test_the_engine_is_started_by_a_worker_of_ray(captune: Captune, arguments: list[object], tmp_path: Path) -> None:
+    few = ("--starts", "1", "--profile-starts", "1", "--repeats", "1", "--steps", "1", "--serve-s", "0")
+    ran = captune(*arguments, "--sizes", "1,4", *few, "--ray", "--json")
+    assert ran.code == 0, ran.stderr
+    assert [item["starts"] for item in ran.document["lists"]] == [1, 1, 1]
+    assert not (tmp_path / "records" / "compile-cache").exists()
+    (on_the_node,) = (tmp_path / ".cache" / "captune" / "engine").glob("*/gpu-*")
+    assert {"compile-cache", "engine.log", "model"} == {path.name for path in on_the_node.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--gpus", "2"), "--gpus: is for --ray; without it, start one command for each GPU, in the same folder"),
+        (("--gpus", "0", "--ray"), "--gpus"),
+    ],
+)
+def test_engines_at_a_time_are_for_ray(
+    captune: Captune, arguments: list[object], options: tuple[str, ...], reason: str
+) -> None:
+    ran = captune(*arguments, *options)
+    assert ran.code == 2 and reason in ran.reason
+
+
+def test_ray_is_an_option_of_the_engine(captune: Captune, arguments: list[object]) -> None:
+    ran = captune(*[given for given in arguments if given != "--in-engine"], "--ray")
+    assert ran.code == 2 and "--ray: is for --in-engine" in ran.reason
+    told = captune("verify", "--help").stdout
+    assert "--ray" in told and "--gpus" in told
+
+
 def test_one_list_is_chosen_for_three_workloads(
     captune: Captune, arguments: list[object], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

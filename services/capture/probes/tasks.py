@@ -34,7 +34,7 @@ _FULL_KV_TOKENS, _EAGER_KV_TOKENS = 196_608, 98_304
 _PRICED_SHARES = (0.5, 1.0)  # of the workload's context, at which every number of rows is read
 _FULL_SHARE = 0.75  # of it, for full steps: the middle of those, where what rows cost is known best
 _WAVES = range(1, 7)  # whose ends are read; after more, one row more is little of a step
-_MOST_SIZES = 24  # read in the first start that probes; a size costs two to five seconds
+_MOST_SIZES = 24  # read in the first start that probes; a size costs one to ten seconds
 _PREFILL_READINGS = 3
 _PREFILL_SEED = 900_000_000
 

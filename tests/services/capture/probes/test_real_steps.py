@@ -44,11 +44,12 @@ def test_padded_steps_of_two_lists_are_predicted_by_a_third() -> None:
 
 
 def test_with_the_price_of_real_rows_buckets_hardly_fall() -> None:
+    """From 20 on: no recorded step has fewer than 17 rows in these buckets, so none compares them with those below."""
     g_ms = fitted("steps", "profile", "default", "tuned", "powers of two").bucket_ms
-    sizes = (16, 20, 24, 32, 40, 48, 64)
+    sizes = (20, 24, 32, 40, 48, 64)
     for at, size in enumerate(sizes):
-        assert g_ms[size] > 0.96 * max(g_ms[below] for below in sizes[: at + 1])
-    assert g_ms[64] > 1.08 * g_ms[16]  # a gap from 16 to 64 is not free
+        assert g_ms[size] > 0.97 * max(g_ms[below] for below in sizes[: at + 1])
+    assert g_ms[64] > 1.025 * g_ms[24]  # what the list with a gap from 16 to 64 paid
 
 
 def test_the_computed_engine_has_the_waves_of_this_one() -> None:

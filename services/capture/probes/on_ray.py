@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,9 +18,13 @@ from services.capture.inventory import look
 from services.capture.placement import Place, find_place, wish_of
 from services.capture.probes.base import Launch
 from services.capture.probes.experiment import Experiment, Outcome
+from services.capture.probes.failures import EngineFailed
 from services.capture.probes.records import ExperimentPlan
 from services.capture.probes.remote import RemoteProbe
 from workloads.errors import Unavailable
+
+MOST_LOST = 3
+"""Workers that one loop may lose in starts that nothing goes on without, before it gives up."""
 
 _ONE_GPU_EACH = ("tensor_parallel_size", "tp_size")
 
@@ -36,10 +41,22 @@ def run_on_ray(experiment: Experiment, gpus: int) -> Outcome:
         Whatever `Experiment.run` does: the first such error ends all engines.
     """
     with ray_cluster() as ray, _probes(ray, experiment, gpus) as probes:
-        loops = [replace(experiment, starter=replace(experiment.starter, probe=probe)).run for probe in probes]
+        loops = [partial(_loop, experiment, probe) for probe in probes]
         outcomes = _all(loops, probes)
     # Whoever ended first may have left what others had begun.
     return min(outcomes, key=lambda outcome: (outcome.profile is None, len(outcome.left)))
+
+
+def _loop(experiment: Experiment, probe: RemoteProbe) -> Outcome:
+    """Everything that this probe finds to do. A profile that fails ends an experiment, as the next start would fail in
+    the same way; but not where its worker was lost."""
+    while True:
+        before = probe.lost
+        try:
+            return replace(experiment, starter=replace(experiment.starter, probe=probe)).run()
+        except EngineFailed:
+            if not before < probe.lost <= MOST_LOST:
+                raise
 
 
 def experiment_key(plan: ExperimentPlan, launch: Launch) -> str:

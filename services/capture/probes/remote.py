@@ -53,6 +53,9 @@ class RemoteProbe(Probe):
         probe: how an engine is started on the node.
         key: of the experiment, below which each node keeps what it compiled.
         options: of the actor: GPUs, nodes.
+
+    Attributes:
+        lost: workers that were lost so far.
     """
 
     def __init__(self, ray: Any, probe: Probe, key: str, options: Mapping[str, Any]) -> None:
@@ -61,6 +64,7 @@ class RemoteProbe(Probe):
         self._actor: Any = None
         self._worker: _Worker | None = None
         self._closed = False
+        self.lost = 0
 
     def device(self) -> DeviceIdentity:
         """Raises:
@@ -132,6 +136,7 @@ class RemoteProbe(Probe):
         if self._closed:
             return Ended("the run was ended")
         worker.lost = True
+        self.lost += 1
         self._actor = self._worker = None
         self._ray.kill(worker.actor, no_restart=True)
         self._clean(worker)

@@ -74,8 +74,10 @@ def engines(part: str) -> list[int]:
     return found
 
 
-def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+def worker_of(pids: list[int]) -> int:
+    """Process id of the actor that started these engines."""
+    parents = (int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in pids)
+    return next(parent for parent in parents if parent not in (1, *pids))
 
 
 def wait_for(condition: Callable[[], bool], within_s: float = 20.0) -> bool:
@@ -86,7 +88,7 @@ def wait_for(condition: Callable[[], bool], within_s: float = 20.0) -> bool:
 
 
 @pytest.mark.usefixtures("ray")
-def test_two_engines_at_a_time_share_one_experiment(
+def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker_is_killed(
     experiment: MakeExperiment, launch_here: MakeLaunch, tmp_path: Path
 ) -> None:
     draw = np.random.default_rng(3)
@@ -102,6 +104,13 @@ def test_two_engines_at_a_time_share_one_experiment(
         lists={"capture": (1, 4)},
     )
     launch = launch_here(options={"max_num_seqs": "8"}, base_ms=2.0, row_ms=0.2)
+    killed: list[int] = []
+
+    def kill_once(done: int, now: str) -> None:
+        if "rows at" in now and not killed:
+            killed.append(worker_of(engines("/engine/")))
+            os.kill(killed[0], signal.SIGKILL)
+
     made = replace(
         virtual,
         plan=folder.agree(replace(plan, options=launch.raw_options)),
@@ -112,15 +121,17 @@ def test_two_engines_at_a_time_share_one_experiment(
         profile_starts=1,
         starts=2,
         log_settles_s=0.3,
+        told=kill_once,
     )
     outcome = run_on_ray(made, 2)
     assert outcome.profile is not None and outcome.left == ()
-    records = folder.starts()
+    first, *records = folder.starts()
+    assert first.failure is not None and first.failure.kind == "died" and "the worker on node" in first.failure.sentence
     assert all(record.failure is None for record in records) and engines("/engine/") == []
     assert Counter(record.name for record in records if record.purpose == "compare")["default"] == 2
     gpus = {record.gpu for record in records}
     assert len(gpus) == 2 and all(gpu is not None and gpu.startswith("GPU ") for gpu in gpus)
-    for record in records:
+    for record in (first, *records):
         assert "vLLM server version 0.23.0" in folder.log_path(record.number).read_text()
         if record.purpose == "compare":
             census = record.runs["short"].census
@@ -152,8 +163,7 @@ def test_a_killed_worker_is_a_typed_failure_leaves_nothing_and_is_replaced(
     assert running.batch_s(SMALL) > 0 and running.observe().version == "0.23.0"
     started = engines(tmp_path.name)
     assert len(started) == 2  # the second ignores SIGTERM
-    worker = next(parent(pid) for pid in started if parent(pid) not in (1, *started))
-    os.kill(worker, signal.SIGKILL)
+    os.kill(worker_of(started), signal.SIGKILL)
     with pytest.raises(EngineFailed) as caught:
         running.batch_s(SMALL)
     assert caught.value.failure.kind == "died" and "the worker on node" in caught.value.failure.sentence

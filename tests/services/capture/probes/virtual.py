@@ -147,7 +147,7 @@ class VirtualEngine(RunningEngine):
         return self._log
 
     def observe(self) -> EngineObservation:
-        cost_s, cost_mib = 0.5 + 0.1 * len(self.sizes), 700.0 + 5.0 * len(self.sizes)
+        cost_s, cost_mib = 0.5 + 0.1 * len(self.sizes), 10.0 * max(self.sizes) + 5.0 * len(self.sizes)
         lists = {"capture": self.sizes}
         return EngineObservation("vllm", "0.23.0", lists, {}, cost_s, cost_mib, kv_tokens=self.costs.kv_tokens)
 

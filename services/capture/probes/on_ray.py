@@ -26,6 +26,8 @@ from workloads.errors import Unavailable
 MOST_LOST = 3
 """Workers that one loop may lose in starts that nothing goes on without, before it gives up."""
 
+_INTERRUPTED_S = 0.2  # Ctrl-C may reach a thread of Ray: a wait without an end would not notice
+
 _ONE_GPU_EACH = ("tensor_parallel_size", "tp_size")
 
 
@@ -113,9 +115,11 @@ def _all(loops: Sequence[Callable[[], Outcome]], probes: Sequence[RemoteProbe]) 
     with ThreadPoolExecutor(len(loops), thread_name_prefix="engine") as pool:
         futures = [pool.submit(copy_context().run, loop) for loop in loops]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
+            running = set(futures)
+            while running:
+                done, running = wait(running, _INTERRUPTED_S, FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
         except BaseException:
             for probe in probes:
                 probe.close()

@@ -60,7 +60,7 @@ test-compose: $(VENV)/.all  ## every service of docker-compose.yml as a process,
 	$(BIN)/pytest tests/compose -m slow
 
 test-cluster: $(VENV)/.all  ## a Ray cluster of several nodes on this machine; a node and the head are killed; engines on Ray
-	$(BIN)/pytest tests/cluster tests/services/capture/probes/test_remote.py tests/services/cli/test_verify_engine.py -m slow
+	$(BIN)/pytest tests/cluster tests/services/capture/probes tests/services/cli/test_verify_engine.py -m slow
 
 reliability: $(VENV)/.all  ## kills, a crowd, and outages (about ten minutes); writes docs/reliability.md
 	$(BIN)/python -m tests.reliability.run --kills 100 --clients 200 --seconds 120 --outage 30

@@ -23,15 +23,16 @@ _RAYS_PRELOAD = "RAY_LD_PRELOAD_ON_WORKERS"  # stands in a raylet's variables wh
 _GONE_S = 20.0
 
 
-def node_folder(key: str) -> Path:
-    """Config, log and compiled code of one experiment on the GPUs of this process; outlives the process.
+def node_folder(key: str, gpu: str) -> Path:
+    """Config, log and compiled code of one experiment on one GPU; outlives the worker.
 
     Args:
         key: of the experiment; what is compiled for one must not be used by another.
+        gpu: unlike every other, since nodes may share a home.
     """
     home = os.environ.get("XDG_CACHE_HOME")
     base = Path(home) if home else Path.home() / ".cache"
-    return base / "captune" / "engine" / key / f"gpu-{os.environ.get(_GPUS) or 'none'}"
+    return base / "captune" / "engine" / key / gpu.replace(" ", "-")
 
 
 def node_environment(folder: Path, ours: Path) -> dict[str, str]:

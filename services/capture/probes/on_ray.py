@@ -44,21 +44,34 @@ def run_on_ray(experiment: Experiment, gpus: int) -> Outcome:
     """
     with ray_cluster() as ray, _probes(ray, experiment, gpus) as probes:
         loops = [partial(_loop, experiment, probe) for probe in probes]
-        outcomes = _all(loops, probes)
+        outcomes = [outcome for outcome in _all(loops, probes) if outcome is not None]
+    if not outcomes:
+        raise Unavailable("every worker was lost and there is no other; the same command goes on", field="--ray")
     # Whoever ended first may have left what others had begun.
     return min(outcomes, key=lambda outcome: (outcome.profile is None, len(outcome.left)))
 
 
-def _loop(experiment: Experiment, probe: RemoteProbe) -> Outcome:
-    """Everything that this probe finds to do. A profile that fails ends an experiment, as the next start would fail in
-    the same way; but not where its worker was lost."""
-    while True:
-        before = probe.lost
-        try:
-            return replace(experiment, starter=replace(experiment.starter, probe=probe)).run()
-        except EngineFailed:
-            if not before < probe.lost <= MOST_LOST:
-                raise
+def _loop(experiment: Experiment, probe: RemoteProbe) -> Outcome | None:
+    """Everything that this probe finds to do; its GPUs are free then, for one that lost its own. None where it lost
+    them and there are no others: what is left is done elsewhere.
+
+    A profile that fails ends an experiment, as the next start would fail in the same way; but not where its worker was
+    lost.
+    """
+    try:
+        while True:
+            before = probe.lost
+            try:
+                return replace(experiment, starter=replace(experiment.starter, probe=probe)).run()
+            except EngineFailed:
+                if not before < probe.lost <= MOST_LOST:
+                    raise
+    except Unavailable:
+        if not probe.lost:
+            raise
+        return None
+    finally:
+        probe.close()
 
 
 def experiment_key(plan: ExperimentPlan, launch: Launch) -> str:
@@ -106,7 +119,7 @@ def _check(place: Place, nodes: Sequence[Mapping[str, Any]], each: int, count: i
         raise Unavailable(f"the cluster has {have} {kind}, too few for {wanted} at a time; lower it", field="--gpus")
 
 
-def _all(loops: Sequence[Callable[[], Outcome]], probes: Sequence[RemoteProbe]) -> list[Outcome]:
+def _all(loops: Sequence[Callable[[], Outcome | None]], probes: Sequence[RemoteProbe]) -> list[Outcome | None]:
     """Run all at once.
 
     Raises:

@@ -60,21 +60,17 @@ class EngineActor:
     """
 
     def __init__(self, probe: Probe, key: str) -> None:
-        self._probe, self._folder = probe, node_folder(key)
-        self._log = self._folder / "engine.log"
+        node_id, device = _here()
+        self._probe, self._folder = probe, node_folder(key, device.gpu or socket.gethostname())
         self._folder.mkdir(parents=True, exist_ok=True)
         end_leftovers(self._folder)
+        self._log = self._folder / "engine.log"
+        self._host = EngineHost(node_id, socket.gethostname(), device, self._log)
         self._engine: RunningEngine | None = None
         self._told_bytes = 0
 
     def host(self) -> EngineHost:
-        import ray
-
-        context = ray.get_runtime_context()
-        gpus = context.get_accelerator_ids().get("GPU", [])
-        seen = identity()
-        gpu = seen.gpu or (f"GPU {gpus[0]} of node {context.get_node_id()[:12]}" if gpus else None)
-        return EngineHost(str(context.get_node_id()), socket.gethostname(), DeviceIdentity(seen.name, gpu), self._log)
+        return self._host
 
     def start(self, launch: Launch, config: str | None) -> Reply:
         """Start and wait until ready; the value is `startup_s`.
@@ -131,7 +127,7 @@ class EngineActor:
             return made
         if not (folder / "config.json").is_file():
             raise BadUsage(
-                f"the node {socket.gethostname()} has no model at {folder}; its weights must lie there too",
+                f"the node {self._host.name} has no model at {folder}; its weights must lie there too",
                 field="--model",
             )
         return folder
@@ -146,3 +142,12 @@ class EngineActor:
         news = bytes_from(self._log, self._told_bytes)
         self._told_bytes += len(news)
         return Reply(value, error, news)
+
+
+def _here() -> tuple[str, DeviceIdentity]:
+    """Id of this worker's node, and its first GPU."""
+    import ray
+
+    context = ray.get_runtime_context()
+    node_id, gpus, seen = str(context.get_node_id()), context.get_accelerator_ids().get("GPU", []), identity()
+    return node_id, DeviceIdentity(seen.name, seen.gpu or (f"GPU {gpus[0]} of node {node_id[:12]}" if gpus else None))

@@ -20,6 +20,7 @@ import pytest
 from services.capture import cluster
 from services.capture.cluster import ROOT, ray_cluster
 from services.capture.probes.base import Batch, Launch
+from services.capture.probes.experiment import Experiment
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.node import MARK
 from services.capture.probes.offline import OfflineProbe
@@ -87,10 +88,8 @@ def wait_for(condition: Callable[[], bool], within_s: float = 20.0) -> bool:
     return condition()
 
 
-@pytest.mark.usefixtures("ray")
-def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker_is_killed(
-    experiment: MakeExperiment, launch_here: MakeLaunch, tmp_path: Path
-) -> None:
+def small_experiment(experiment: MakeExperiment, launch: MakeLaunch, tmp_path: Path) -> Experiment:
+    """Two profiling and five comparing starts of the stand-in, each about a second."""
     draw = np.random.default_rng(3)
     trace = RequestTrace(np.arange(60) * 0.02, draw.integers(8, 40, 60), draw.integers(4, 16, 60))
     virtual, folder = experiment(), Folder(tmp_path / "shared")
@@ -103,7 +102,26 @@ def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker
         protocol=StepProtocol(short_tokens=2, long_tokens=10, repeats=1, least_repeats=1),
         lists={"capture": (1, 4)},
     )
-    launch = launch_here(options={"max_num_seqs": "8"}, base_ms=2.0, row_ms=0.2)
+    small = launch(options={"max_num_seqs": "8"}, base_ms=2.0, row_ms=0.2)
+    return replace(
+        virtual,
+        plan=folder.agree(replace(plan, options=small.raw_options)),
+        starter=Starter(VllmServer(), small, folder),
+        options=small.options,
+        longest_tokens=200,
+        workloads=(workload("short", 1.0, trace),),
+        profile_starts=1,
+        starts=2,
+        log_settles_s=0.3,
+    )
+
+
+@pytest.mark.usefixtures("ray")
+def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker_is_killed(
+    experiment: MakeExperiment, launch_here: MakeLaunch, tmp_path: Path
+) -> None:
+    made = small_experiment(experiment, launch_here, tmp_path)
+    folder = made.starter.folder
     killed: list[int] = []
 
     def kill_once(done: int, now: str) -> None:
@@ -111,19 +129,7 @@ def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker
             killed.append(worker_of(engines("/engine/")))
             os.kill(killed[0], signal.SIGKILL)
 
-    made = replace(
-        virtual,
-        plan=folder.agree(replace(plan, options=launch.raw_options)),
-        starter=Starter(VllmServer(), launch, folder),
-        options=launch.options,
-        longest_tokens=200,
-        workloads=(workload("short", 1.0, trace),),
-        profile_starts=1,
-        starts=2,
-        log_settles_s=0.3,
-        told=kill_once,
-    )
-    outcome = run_on_ray(made, 2)
+    outcome = run_on_ray(replace(made, told=kill_once), 2)
     assert outcome.profile is not None and outcome.left == ()
     first, *records = folder.starts()
     assert first.failure is not None and first.failure.kind == "died" and "the worker on node" in first.failure.sentence
@@ -136,7 +142,9 @@ def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker
         if record.purpose == "compare":
             census = record.runs["short"].census
             assert census is not None and census.steps > 0
-    assert experiment_key(plan, made.starter.launch) == experiment_key(replace(plan, command="x"), made.starter.launch)
+    assert experiment_key(made.plan, made.starter.launch) == experiment_key(
+        replace(made.plan, command="x"), made.starter.launch
+    )
 
 
 def test_an_engine_inherits_the_nodes_variables_and_none_of_rays(
@@ -231,7 +239,7 @@ from tuner.engines.registry import engine
 folder, stub = Path(sys.argv[1]), sys.argv[2]
 launch = Launch(engine("vllm@0.23.0"), {"max_num_seqs": "16"}, None, folder, 1000, command=(sys.executable, stub))
 with ray_cluster() as ray:
-    RemoteProbe(ray, VllmServer(), folder.name, {"num_cpus": 0}).start(launch, folder / "log")
+    running = RemoteProbe(ray, VllmServer(), folder.name, {"num_cpus": 0}).start(launch, folder / "log")
     print("ready", flush=True)
     sys.stdin.read()
 """

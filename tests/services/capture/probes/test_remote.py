@@ -246,6 +246,23 @@ with ray_cluster() as ray:
 
 
 @pytest.mark.slow
+def test_ctrl_c_ends_the_engine_and_records_nothing_of_its_start(tmp_path: Path) -> None:
+    rows = "".join(f"{i * 0.02:.2f},{20 + i % 30},{5 + i % 20}\n" for i in range(80))
+    (tmp_path / "trace.csv").write_text("arrival,input,output\n" + rows)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "CAPTUNE_"))}
+    environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache"), "CAPTUNE_DATA_DIR": "data"}
+    stub = Path(__file__).with_name("stub_engine.py")
+    command = [sys.executable, "-c", "from services.cli.main import main; main()", "verify", "trace.csv", "--in-engine"]
+    command += ["--columns", "arrival,input,output,s", "--engine", "vllm@0.23.0", "--set", "max_num_seqs=4", "--ray"]
+    command += ["--model", "tiny-llama", "--records", "records", "--python", f"{sys.executable} {stub}"]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL) as captune:
+        assert wait_for(lambda: bool(engines(tmp_path.name)), 40.0)
+        captune.send_signal(signal.SIGINT)
+        assert captune.wait(20.0) == 130
+    assert engines(tmp_path.name) == [] and list((tmp_path / "records").glob("start-*.json")) == []
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("launch_here")
 def test_no_engine_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
     stub = str(Path(__file__).with_name("stub_engine.py"))

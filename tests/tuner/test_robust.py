@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,11 +35,13 @@ def case(profile: CostProfile) -> Case:
 def test_no_list_beats_the_bound_and_the_gap_is_what_is_missing(
     problem: Problem, data: st.DataObject, recordings: int, length: int, regret: float
 ) -> None:
-    problem = Problem(**{name: getattr(problem, name) for name in Problem.__slots__} | {"regret": regret})
-    assume(problem.sizes[-1] <= problem.candidates[-1])
-    rows = [[data.draw(st.integers(0, 9)) for _ in problem.sizes] for _ in range(recordings)]
-    assume(all(sum(row) for row in rows) and (np.sum(rows, axis=0) > 0).all())
-    shares = np.array(rows) / np.sum(rows, axis=1, keepdims=True)
+    covered = problem.sizes <= problem.candidates[-1]
+    assume(covered.any())
+    problem = replace(problem, sizes=problem.sizes[covered], weights=problem.weights[covered], regret=regret)
+    rows = np.array([[data.draw(st.integers(0, 9)) for _ in problem.sizes] for _ in range(recordings)])
+    rows[0] += rows.sum(axis=0) == 0  # every size is somebody's, and nobody is without any
+    rows[:, 0] += rows.sum(axis=1) == 0
+    shares = rows / rows.sum(axis=1, keepdims=True)
     mixed = Mixture(problem, shares, np.zeros(recordings))
     ratios = {}
     for k in range(1, length + 1):

@@ -130,13 +130,20 @@ def weigh(
         for workload in comparison.workloads
     )
     by_name = {item.name: item for item in lists}
-    refused = next(iter(by_name[TUNED].failures), None) if by_name[TUNED].starts == 0 else None
+    refused = _refusal(runs[TUNED])
     decision = decide_in_engine(
         _list_runs(by_name[TUNED], workloads), _list_runs(by_name[DEFAULT], workloads), thresholds, refused
     )
     predictions = {(of.workload.name, item.name): item.prediction for of in workloads for item in of.lists}
     notes = notes_of(records, comparison, predictions, engine, options)
     return Evidence(lists, workloads, decision, notes)
+
+
+def _refusal(records: Sequence[StartRecord]) -> str | None:
+    """Why the engine does not start with a list, where it never did; a worker that was lost says nothing of it."""
+    failures = [record.failure for record in records]
+    own = [failure.sentence for failure in failures if failure is not None and failure.kind != "worker_lost"]
+    return own[0] if own and None not in failures else None
 
 
 def _list_runs(item: ListEvidence, workloads: Sequence[WorkloadEvidence]) -> ListRuns:

@@ -13,7 +13,7 @@ from services.capture.probes import tasks
 from services.capture.probes.base import RunningEngine
 from services.capture.probes.claims import Claim, Purpose
 from services.capture.probes.compare_task import LOG_SETTLES_S, compare_list
-from services.capture.probes.order import fairest, left_to_do, turns
+from services.capture.probes.order import StartDone, StartEnd, fairest, left_to_do, turns
 from services.capture.probes.profiling import Profiling
 from services.capture.probes.records import Comparison, ExperimentPlan, StartRecord, plain_lists
 from services.capture.probes.replayed_steps import compared_workload
@@ -50,6 +50,14 @@ class Outcome:
     profile: CostProfile | None
     comparison: Comparison | None
     left: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Starts by list, and how many were recorded when the command began: what failed before may have been mended."""
+
+    starts: Mapping[str, int]
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +102,12 @@ class Experiment:
             EngineFailed, MeasurementFailed: the engine could not be profiled.
             BadInput: the traffic does not fit the engine.
         """
-        wanted = {DEFAULT: self.starts, TUNED: self.starts, POWERS: 1}
+        wanted = _Wanted({DEFAULT: self.starts, TUNED: self.starts, POWERS: 1}, len(self.starter.folder.starts()))
         schedules = self._schedules()  # before any start: requests that cannot be sent are bad input
         profiling = self._profiling
         while unprofiled := profiling.left():
             if not self._in_time(unprofiled[0]):
-                return Outcome(None, None, (*unprofiled, *turns(wanted)))
+                return Outcome(None, None, (*unprofiled, *turns(wanted.starts)))
             with self._claimed(lambda running, gpu: _named(profiling.free(running))) as claim:
                 if claim is None:
                     time.sleep(_ELSEWHERE_S)
@@ -147,15 +155,19 @@ class Experiment:
             if held is not None:
                 held.release()
 
-    def _left(self, wanted: Mapping[str, int], running: Sequence[Claim] = ()) -> tuple[str, ...]:
+    def _left(self, wanted: _Wanted, running: Sequence[Claim] = ()) -> tuple[str, ...]:
         """Comparing starts that are neither recorded nor running."""
         records = self._records("compare")
         numbers = {record.number for record in records}
-        done = [(record.name, record.failure is None) for record in records]
-        done += [(claim.name, True) for claim in running if claim.purpose == "compare" and claim.number not in numbers]
-        return left_to_do(wanted, done)
+        done = [StartDone(record.name, _end_of(record), record.number > wanted.since) for record in records]
+        done += [
+            StartDone(claim.name, "measured")
+            for claim in running
+            if claim.purpose == "compare" and claim.number not in numbers
+        ]
+        return left_to_do(wanted.starts, done)
 
-    def _free(self, wanted: Mapping[str, int], running: Sequence[Claim], gpu: str | None) -> tuple[Purpose, str] | None:
+    def _free(self, wanted: _Wanted, running: Sequence[Claim], gpu: str | None) -> tuple[Purpose, str] | None:
         left = self._left(wanted, running)
         if not left:
             return None
@@ -228,3 +240,9 @@ class Experiment:
 def _named(purpose: Purpose | None) -> tuple[Purpose, str] | None:
     """A start of the profile is named by what it is for."""
     return None if purpose is None else (purpose, purpose)
+
+
+def _end_of(record: StartRecord) -> StartEnd:
+    if record.failure is None:
+        return "measured"
+    return "refused" if record.failure.kind == "refused" else "failed"

@@ -15,6 +15,7 @@ EngineFailureKind = Literal[
     "no_kv_memory",
     "timeout",
     "died",
+    "worker_lost",  # the GPU worker or its node, whatever the engine would have done
     "not_installed",
     "device_not_clean",
 ]

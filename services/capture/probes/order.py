@@ -7,9 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 HOPELESS_FAILURES = 2
-"""A list that failed this often and never started is not started again."""
+"""A list that failed this often in a row is not started again by the same command."""
+
+StartEnd = Literal["measured", "refused", "failed"]
+"""refused: the engine will not take the list, however often it is asked. failed: anything else may be mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartDone:
+    """A start that is over, or taken as measured while it runs; `ours`: the present command began it."""
+
+    name: str
+    end: StartEnd
+    ours: bool = True
 
 
 def turns(wanted: Mapping[str, int]) -> tuple[str, ...]:
@@ -34,19 +48,26 @@ def fairest(left: Sequence[str], here: Sequence[str]) -> str:
     return min(dict.fromkeys(left), key=lambda name: had[name])
 
 
-def left_to_do(wanted: Mapping[str, int], done: Sequence[tuple[str, bool]]) -> tuple[str, ...]:
-    """What is still to be started, in order.
+def left_to_do(wanted: Mapping[str, int], done: Sequence[StartDone]) -> tuple[str, ...]:
+    """What is still to be started, in order; failed starts are made again while there is hope.
 
     Args:
-        done: (name, whether it was measured) of every start so far; failed ones are started again while there is hope.
+        done: every start so far, in order.
     """
-    measured = Counter(name for name, good in done if good)
-    failed = Counter(name for name, good in done if not good)
-    skip = Counter({name: measured[name] for name in wanted})
+    skip = Counter(start.name for start in done if start.end == "measured")
+    hopeless = {name for name in wanted if _is_hopeless([start for start in done if start.name == name])}
     left = []
     for name in turns(wanted):
         if skip[name] > 0:
             skip[name] -= 1
-        elif measured[name] > 0 or failed[name] < HOPELESS_FAILURES:
+        elif name not in hopeless:
             left.append(name)
     return tuple(left)
+
+
+def _is_hopeless(starts: Sequence[StartDone]) -> bool:
+    last = [start.end for start in starts if start.ours][-HOPELESS_FAILURES:]
+    never = not any(start.end == "measured" for start in starts)
+    return (never and any(start.end == "refused" for start in starts)) or (
+        len(last) == HOPELESS_FAILURES and "measured" not in last
+    )

@@ -95,7 +95,7 @@ class RemoteProbe(Probe):
         """The value of one call; what the engine printed meanwhile is kept first.
 
         Raises:
-            EngineFailed, BadUsage: as the probe on the node raised it; `died` where the actor or its node is lost.
+            EngineFailed, BadUsage: as the probe on the node raised it; `worker_lost` where the actor or its node is.
             Ended: this probe was closed.
         """
         ray = self._ray
@@ -141,7 +141,7 @@ class RemoteProbe(Probe):
         self._ray.kill(worker.actor, no_restart=True)
         self._clean(worker)
         reason = next(iter(message.strip().splitlines()), "no reason given")
-        return EngineFailed(EngineFailure("died", f"the worker on node {worker.host.name} was lost: {reason}"))
+        return EngineFailed(EngineFailure("worker_lost", f"the worker on node {worker.host.name} was lost: {reason}"))
 
     def _clean(self, worker: _Worker) -> None:
         """End what the engine left on a node that lives, and fetch what it had still printed."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from services.capture.probes.base import RequestTiming
 from services.capture.probes.failures import EngineFailed, failure_in
-from services.capture.probes.order import left_to_do, turns
+from services.capture.probes.order import StartDone, left_to_do, turns
 from services.capture.probes.serving import schedule, summarise
 from services.capture.probes.step_terms import StepTerms, TermPoint, fit_terms
 from workloads.errors import BadInput, MeasurementFailed
@@ -17,13 +19,18 @@ from workloads.traces.records import RequestTrace
 def test_lists_take_turns_and_a_run_goes_on_where_it_stood() -> None:
     wanted = {"default": 3, "tuned": 3, "powers": 1}
     assert turns(wanted) == ("default", "tuned", "powers", "tuned", "default", "default", "tuned")
-    done = [("default", True), ("tuned", True), ("powers", True), ("tuned", False)]
+    done = [StartDone(name, "measured") for name in ("default", "tuned", "powers")] + [StartDone("tuned", "failed")]
     assert left_to_do(wanted, done) == ("tuned", "default", "default", "tuned")
-    assert left_to_do(wanted, [*done, *[("default", True)] * 2, *[("tuned", True)] * 2]) == ()
+    more = [StartDone(name, "measured") for name in ("default", "default", "tuned", "tuned")]
+    assert left_to_do(wanted, [*done, *more]) == ()
 
 
 def test_a_list_that_never_starts_is_given_up() -> None:
-    assert left_to_do({"default": 2, "tuned": 2}, [("tuned", False)] * 2) == ("default", "default")
+    wanted, failed = {"default": 2, "tuned": 2}, [StartDone("tuned", "failed")] * 2
+    assert left_to_do(wanted, failed) == ("default", "default")
+    assert left_to_do(wanted, [StartDone("tuned", "measured"), *failed]) == ("default", "default")  # it broke since
+    assert len(left_to_do(wanted, [replace(start, ours=False) for start in failed])) == 4  # mended since, perhaps
+    assert left_to_do(wanted, [StartDone("tuned", "refused", ours=False)]) == ("default", "default")
 
 
 def test_prices_of_rows_and_tokens_come_back_from_steps_made_of_them() -> None:

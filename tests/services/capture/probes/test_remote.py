@@ -132,7 +132,11 @@ def test_two_engines_at_a_time_share_one_experiment_and_it_goes_on_when_a_worker
     outcome = run_on_ray(replace(made, told=kill_once), 2)
     assert outcome.profile is not None and outcome.left == ()
     first, *records = folder.starts()
-    assert first.failure is not None and first.failure.kind == "died" and "the worker on node" in first.failure.sentence
+    assert (
+        first.failure is not None
+        and first.failure.kind == "worker_lost"
+        and "the worker on node" in first.failure.sentence
+    )
     assert all(record.failure is None for record in records) and engines("/engine/") == []
     assert Counter(record.name for record in records if record.purpose == "compare")["default"] == 2
     gpus = {record.gpu for record in records}
@@ -174,7 +178,7 @@ def test_a_killed_worker_is_a_typed_failure_leaves_nothing_and_is_replaced(
     os.kill(worker_of(started), signal.SIGKILL)
     with pytest.raises(EngineFailed) as caught:
         running.batch_s(SMALL)
-    assert caught.value.failure.kind == "died" and "the worker on node" in caught.value.failure.sentence
+    assert caught.value.failure.kind == "worker_lost" and "the worker on node" in caught.value.failure.sentence
     assert engines(tmp_path.name) == []
     running.stop()  # nothing is left to stop
     again = probe.start(launch_here(), tmp_path / "log")

@@ -52,4 +52,4 @@ def test_starts_go_on_when_a_node_of_the_cluster_is_lost(
     records = made.starter.folder.starts()
     assert len({record.gpu for record in records}) == 2
     failed = [record.failure for record in records if record.failure is not None]
-    assert [failure.kind for failure in failed] == ["died"] and engines(str(tmp_path)) == []
+    assert [failure.kind for failure in failed] == ["worker_lost"] and engines(str(tmp_path)) == []

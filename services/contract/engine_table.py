@@ -18,6 +18,7 @@ _MIB_PER_GIB = 1024.0
 
 _CHANGES: Mapping[str, str] = {
     "startup_s": "start-up",
+    "setup_s": "set-up without compiling",
     "capture_s": "capture",
     "graph_memory_mib": "graph memory",
     "kv_tokens": "KV tokens",

@@ -252,6 +252,8 @@ class EngineObservation:
         lists: list name -> sizes, named as `tuner.engines` names that engine's lists.
         options: engine argument name -> value as text.
         capture_s / graph_memory_mib: seconds and MiB that capture took, summed over phases.
+        setup_s: seconds from loaded weights to ready without compiling: memory profiling, KV cache, capture, warm-up.
+            Lists differ in capture alone, and some engines tell `capture_s` in whole seconds.
         kv_tokens: size of the KV cache in tokens.
         memory_by_size_mib: MiB that capturing each decode size took, as far as the progress output shows free memory
             before and after it; the largest size includes the shared pool.
@@ -265,6 +267,7 @@ class EngineObservation:
     graph_memory_mib: float | None = None
     kv_tokens: int | None = None
     memory_by_size_mib: Mapping[int, float] = field(default_factory=dict)
+    setup_s: float | None = None
 
 
 Kind = Literal["requests", "steps", "histogram"]

@@ -197,6 +197,7 @@ def _observation(seen: Mapping[str, Any]) -> EngineObservation:
         graph_memory_mib=_number(seen.get("graph_memory_mib")),
         kv_tokens=int(kv) if kv is not None and 0 <= kv < 2**62 else None,
         memory_by_size_mib=memory,
+        setup_s=_number(seen.get("setup_s")),
     )
 
 

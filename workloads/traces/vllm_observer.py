@@ -22,6 +22,7 @@ _OPTIONS = (
 _LIST = re.compile(r"(?:Capture sizes:|cudagraph_capture_sizes['\"]?\s*[:=])\s*\[([\d, ]*)\]")
 _MODE = re.compile(r"(?:- Mode: |cudagraph_mode['\"]?: <CUDAGraphMode\.)(\w+)")
 _CAPTURED = re.compile(r"Graph capturing finished in ([\d.]*\d) secs(?:, took (-?[\d.]*\d) (GiB|MiB))?")
+_SET_UP = re.compile(r"init engine \([^)]*\) took ([\d.]*\d) s(?:econds)? \(compilation: ([\d.]*\d) s")
 _KV = re.compile(r"GPU KV cache size: ([\d,]{1,20}) tokens")
 _VERSION = re.compile(r"(?:API server version|LLM engine \(v|vLLM version|\bversion) ?v?(\d+\.\d+[\w.+]*)")
 
@@ -30,7 +31,7 @@ class VllmObserver(Observer):
     needles = (
         *("Capture sizes:", "cudagraph_capture_sizes", "- Mode:", "Graph capturing finished", "GPU KV cache size:"),
         *("non-default args", "LLM engine (v", "API server version", "max_num_batched_tokens", "max_num_seqs"),
-        *("Engine 001",),
+        *("Engine 001", "init engine ("),
     )
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class VllmObserver(Observer):
         self._capture_s: float | None = None
         self._memory_mib: float | None = None
         self._kv_tokens: int | None = None
+        self._setup_s: float | None = None
         self.several_engines = False
 
     def line(self, text: str) -> None:
@@ -56,6 +58,8 @@ class VllmObserver(Observer):
         if cache := _KV.search(text):
             tokens = cache.group(1).replace(",", "")
             self._kv_tokens = int(tokens) if tokens else self._kv_tokens
+        if set_up := _SET_UP.search(text):
+            self._setup_s = round(float(set_up.group(1)) - float(set_up.group(2)), 3)
         if version := _VERSION.search(text):
             self._version = version.group(1)
         self.several_engines |= "Engine 001" in text
@@ -80,4 +84,5 @@ class VllmObserver(Observer):
             capture_s=self._capture_s,
             graph_memory_mib=self._memory_mib,
             kv_tokens=self._kv_tokens,
+            setup_s=self._setup_s,
         )

@@ -13,15 +13,16 @@ Columns = dict[str, list[BlockValue]]
 
 
 def start_columns(records: Sequence[StartRecord]) -> Columns:
-    """`startup_s`, `capture_s`, `graph_memory_mib`, `kv_tokens`.
+    """`startup_s`, `setup_s`, `capture_s`, `graph_memory_mib`, `kv_tokens`.
 
-    A start that had to compile first says nothing of the start-up of its list, so its seconds are left out.
+    A start that had to compile first says nothing of the start-up and set-up of its list: those seconds are left out.
     """
     return _columns(
         records,
         [
             {
                 "startup_s": None if record.compile_cache == "cold" else record.startup_s,
+                "setup_s": None if record.compile_cache == "cold" else record.setup_s,
                 "capture_s": record.capture_s,
                 "graph_memory_mib": record.graph_memory_mib,
                 "kv_tokens": record.kv_tokens,

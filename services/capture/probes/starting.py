@@ -66,6 +66,7 @@ def _observed(record: StartRecord, engine: RunningEngine, engine_name: str) -> S
         version=seen.version,
         effective=plain_lists(seen.lists),
         startup_s=round(engine.startup_s, 2),
+        setup_s=seen.setup_s,
         capture_s=seen.capture_s,
         graph_memory_mib=seen.graph_memory_mib,
         kv_tokens=seen.kv_tokens,

@@ -184,12 +184,14 @@ def test_start_up_lines_say_what_the_engine_is(read_text: Read) -> None:
         "0.11 GiB",
         "(EngineCore_DP0 pid=2) INFO 04-10 03:44:29 [gpu_model_runner.py:1] Graph capturing finished in 12 secs, took "
         "0.50 GiB",
+        "(EngineCore_DP0 pid=2) INFO 04-10 03:44:30 [core.py:306] init engine (profile, create kv cache, warmup model) "
+        "took 15.08 s (compilation: 11.44 s)",
         prefixed(TABLE, PREFIXES["API server"]),
     ]
     seen = read_text("\n".join(lines)).observation
     assert seen is not None
     assert (seen.engine, seen.version, seen.kv_tokens) == ("vllm", "0.33.0", 547_824)
-    assert (seen.capture_s, seen.graph_memory_mib) == (12.0, 512.0)
+    assert (seen.capture_s, seen.graph_memory_mib, seen.setup_s) == (12.0, 512.0, 3.64)
     assert seen.options["max_num_seqs"] == "128"
     assert seen.options["max_num_batched_tokens"] == "4096"
 

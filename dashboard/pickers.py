@@ -152,10 +152,17 @@ def parse_options(typed: str) -> tuple[dict[str, str], str | None]:
 
 
 def profile_label(profile: ProfileSummary) -> str:
-    """`Llama-3.1-8B on NVIDIA H200`, or the name where the file says neither."""
+    """`Llama-3.1-8B on NVIDIA H200`, or the name where the file says neither; with the attention library where it is
+    not torch's own, or the engine where it was read inside one."""
     model = (profile.model or {}).get("name")
     device = (profile.device or {}).get("name")
     label = f"{str(model).rsplit('/', 1)[-1]} on {device}" if model and device else profile.name
+    software = profile.software or {}
+    library = str(software.get("attention") or "torch").partition("-")[0]
+    if software.get("engine"):
+        label = f"{label}, in {software['engine']}"
+    elif library != "torch":
+        label = f"{label}, {library}"
     return label if profile.origin == "shipped" else f"{label} (added here)"
 
 

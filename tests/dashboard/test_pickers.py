@@ -9,7 +9,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.charts import list_for
-from dashboard.pickers import EngineChoice, ServingChoice, parse_options, workload_query
+from dashboard.pickers import EngineChoice, ServingChoice, parse_options, profile_label, workload_query
+from services.catalog import shipped_profiles
+from services.contract.profile import ProfileSummary
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,10 @@ def test_a_family_is_drawn_over_its_own_list() -> None:
     assert list_for("decode_full", lists) == (1, 2)
     assert list_for("decode_full", {"capture": (1, 2, 4)}) == (1, 2, 4)
     assert list_for("decode_full", {}) == ()
+
+
+def test_no_two_shipped_profiles_look_alike() -> None:
+    """Two of one model and GPU differ by what was measured: the attention library, or the engine."""
+    labels = [profile_label(ProfileSummary.from_domain(found, origin="shipped")) for found in shipped_profiles()]
+    assert len(set(labels)) == len(labels)
+    assert "llama-3.1-8b on NVIDIA H200, flashinfer" in labels and "llama-3.1-8b on NVIDIA H200" in labels

@@ -76,14 +76,16 @@ def hand_in(page: Page, path: Path) -> None:
 def choose(page: Page, label: str, option: str) -> None:
     """Pick another option of a box than it shows."""
     wanted = page.get_by_role("option", name=re.compile(option)).first
-    for _ in range(5):  # a rerun of the page closes an open list
+    drawn(page)
+    for _ in range(5):  # a rerun of the page closes an open list, a plot that comes in moves it out of sight
         page.get_by_role("combobox", name=re.compile(rf"\b{label}\b")).click()
         try:
             wanted.wait_for(timeout=2_000)
+            with run_again(page):
+                wanted.click(timeout=3_000)
         except TimeoutError:
+            page.keyboard.press("Escape")
             continue
-        with run_again(page):
-            wanted.click()
         return
     raise AssertionError(f"{label} offers no {option}")
 

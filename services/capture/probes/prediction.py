@@ -37,8 +37,8 @@ class PredictedStep:
 class Prediction:
     """A profile held to its word on one list and workload.
 
-    The profile's starts capture other lists and time them at one context, and steps of the workload have contexts of
-    their own. So nothing here was used for the profile.
+    The profile's starts capture other lists, and time full steps at contexts of the protocol. So nothing here was used
+    for the profile.
 
     Attributes:
         step_ms: mean of the replayed steps by the profile.

@@ -140,11 +140,23 @@ def verify(
             raise BadUsage("is not needed with --in-engine: the engine itself is profiled", field="--profile")
         others = tuple(parse_also(text, asked.serving.load) for text in also or ())
         replayed = min(steps, max(1, MOST_REPLAYED // (1 + len(others))))
-        settings = (records, way, python, starts, profile_starts, serve_s, replayed, repeats, ready_s, limit_s, others)
-        budget = Budget(regret, max_length)
-        asked, wanted = _in_engine(asked, recommendation, sizes, InEngine(model, *settings, budget))
-        wanted = replace(wanted, gpus=gpus if ray else None)
-        _emit_in_engine(asked, wanted, as_json)
+        wanted = InEngine(
+            model=model,
+            records=records,
+            way=way,
+            python=python,
+            starts=starts,
+            profile_starts=profile_starts,
+            serve_s=serve_s,
+            replay_steps=replayed,
+            repeats=repeats,
+            ready_s=ready_s,
+            limit_s=limit_s,
+            also=others,
+            budget=Budget(regret, max_length),
+            gpus=gpus if ray else None,
+        )
+        _emit_in_engine(*_in_engine(asked, recommendation, sizes, wanted), as_json)
         return
     if ray:
         raise BadUsage("is for --in-engine; a list is replayed on the worker of RAY_ADDRESS anyway", field="--ray")

@@ -7,7 +7,7 @@ profile         as `captune profile measure --starts N` makes it; `--profiles FI
                 instead, and replays then use the attention that these were measured with
 prediction      lists x eight windows of recorded steps (`decode_windows.json`), replayed in another start than the
                 profile's: predicted against measured decode step, and how far the two starts are apart. The first model
-                gets all six lists, the others three
+                gets all six lists, the others four: 32 pairs of list and window, where 30 is the least to judge by
 start to start  every size of the profile again, of length one, in another start
 unseen lists    two lists with sizes that the profile never captured, each in a start of its own: seconds and memory
 overhead        a replayed step against a hand-written capture and replay of the same forward

@@ -26,7 +26,7 @@ LISTS = {
     "top only": (512,),
     "low dense": (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 72, 80, 88, 96, 128, 256, 512),
 }
-FEWER_LISTS = ("powers of two", "tuned-like", "top only")
+FEWER_LISTS = ("powers of two", "sparse", "tuned-like", "top only")
 UNSEEN = {
     "vLLM's ladder": (1, 2, 4, *range(8, 257, 8), *range(272, 513, 16)),
     "twelve unseen sizes": (3, 10, 22, 36, 60, 100, 136, 200, 264, 336, 424, 512),

@@ -17,6 +17,7 @@ from services.contract.profile import ProfileModel, ProfileSummary, doubtful_siz
 
 MOST_COMPARED = 5
 _AT_SIZES = (1, 8, 64, 256)
+_WITH_DECODE = "with decode"
 Part = tuple[ProfileModel, str]
 """A profile and one of its graph families, which stands for a strategy."""
 
@@ -90,8 +91,8 @@ def _row(profile: ProfileModel, family: str, curve: Curve) -> dict[str, Any]:
         "Strategy": names.family_name(family),
         **{f"Step at {size}": text.ms(steps.get(size)) for size in _AT_SIZES},
         "Inversions": len(curve.inversions),
-        "Capture, all sizes": text.seconds(_total(curve, "capture_s")),
-        "Memory, all sizes": text.mib(_total(curve, "memory_mib")),
+        "Capture, all sizes": _WITH_DECODE if curve.captured_with_another else text.seconds(_total(curve, "capture_s")),
+        "Memory, all sizes": _WITH_DECODE if curve.captured_with_another else text.mib(_total(curve, "memory_mib")),
         "Starts": text.count(profile.starts),
         "Recorded": str(profile.recorded_at or "")[:10],
     }

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,8 @@ def _plot(profile: CostProfile, family: str) -> str:
     if slow:
         marks = [(float(sizes[i]), float(cost.step_ms[i])) for i in slow]
         times.points(marks, INVERTED, "more than 1 % slower than a larger size", "diamond")
+    if cost.captured_with_another:
+        return document([times], f"{family} of {profile.name}: step times by size")
     capture_ms = cost.capture_s * 1e3
     timed = np.isfinite(capture_ms)
     most_capture_ms = float(capture_ms[timed].max()) if timed.any() else 1.0
@@ -156,10 +159,10 @@ def _busy(measurement: dict[str, Any]) -> list[str]:
 
 
 def _curve(name: str, cost: FamilyCost) -> list[str]:
-    rows = [int(np.searchsorted(cost.sizes, size)) for size in SHOWN if size in cost.sizes]
-    table = [
-        f"| {cost.sizes[i]} | {_ms(cost.step_ms[i])} | {_ms(cost.fallback_ms[i])} | {_gain(cost, i)} |" for i in rows
-    ]
+    shown = [i for i, size in enumerate(cost.sizes) if cost.captured_with_another or size in SHOWN]
+    columns = ["size", "step ms", "eager ms", *([] if cost.captured_with_another else ["break-even"])]
+    rows = [(str(cost.sizes[i]), _ms(cost.step_ms[i]), _ms(cost.fallback_ms[i]), _gain(cost, i)) for i in shown]
+    table = [_cells(columns), "|" + "---|" * len(columns), *(_cells(row[: len(columns)]) for row in rows)]
     inverted = _inversions(cost)
     best = best_by_size(cost.sizes, cost.bucket_ms(), int(cost.sizes[-1]))
     padded = np.concatenate(([np.nan], cost.bucket_ms()[np.searchsorted(cost.sizes, np.arange(1, cost.sizes[-1] + 1))]))
@@ -169,13 +172,24 @@ def _curve(name: str, cost: FamilyCost) -> list[str]:
     told = [
         f"All {len(cost.sizes)} measured sizes as one list: {len(inverted)} of them are more than 1 % slower than some "
         f"larger one{_worst(cost, inverted)}; the worst regret is {regret:.2f}, at size {at}.",
-        f"Capture: {cost.capture_fixed_s:.2f} s once, {np.nanmedian(cost.capture_s) * 1e3:.0f} ms a size; memory: "
-        f"{cost.pool_mib:.0f} MiB once, {np.nanmean(cost.memory_mib):.1f} MiB a size.",
+        _price(cost),
     ]
     if len(known):
         told.append(f"Start-to-start spread: median {np.median(known):.2%} of a step, largest {known.max():.2%}.")
-    head = ["| size | step ms | eager ms | break-even |", "|---|---|---|---|"]
-    return [f"### {name}", "", *head, *table, "", *told, ""]
+    return [f"### {name}", "", *table, "", *told, ""]
+
+
+def _cells(values: Sequence[str]) -> str:
+    return f"| {' | '.join(values)} |"
+
+
+def _price(cost: FamilyCost) -> str:
+    if cost.captured_with_another:
+        return "These graphs are captured together with those of decode steps, where seconds and memory of both count."
+    return (
+        f"Capture: {cost.capture_fixed_s:.2f} s once, {np.nanmedian(cost.capture_s) * 1e3:.0f} ms a size; memory: "
+        f"{cost.pool_mib:.0f} MiB once, {np.nanmean(cost.memory_mib):.1f} MiB a size."
+    )
 
 
 def _gain(cost: FamilyCost, i: int) -> str:

@@ -107,6 +107,12 @@ class FamilyCost:
         only: Bool = np.isnan(self.replay_ms) & (self.step_ms == self.fallback_ms)
         return only & (not bool(only.all()))
 
+    @property
+    def captured_with_another(self) -> bool:
+        """Whether capturing costs nothing here: another family on the same list counts it for both."""
+        parts = (self.capture_s, self.memory_mib, self.capture_fixed_s, self.pool_mib)
+        return all(bool(np.all(part == 0)) for part in parts)
+
     def measured(self, sizes: I64) -> Bool:
         """Which of `sizes` are measured points: bool, same shape."""
         return np.isin(sizes, self.sizes)

@@ -31,7 +31,8 @@ def step_cost(profile: CostProfile, dispatch: DispatchTable, family: str, sizes:
     """Dispatch steps and look up what they cost.
 
     Steps that run in the graphs of another family (vLLM: PIECEWISE) cost what the profile measured for that family, or
-    an estimate by the own family where it did not.
+    an estimate by the own family where it did not. A profile read inside an engine measured that family by prompts: a
+    decode step takes about as long, without what the client adds to a prompt.
 
     Raises:
         NotFound: the profile did not measure `family`.
@@ -62,8 +63,11 @@ def terms_ms(cost: FamilyCost, histogram: StepHistogram) -> F64:
 def capture_cost(cost: FamilyCost, sizes: tuple[int, ...]) -> tuple[float | None, float | None]:
     """(seconds, MiB) of capturing these sizes, fixed part and pool included.
 
-    Sizes between two measured neighbours are interpolated; None where a neighbour's cost is unknown or missing.
+    Sizes between two measured neighbours are interpolated; None where a neighbour's cost is unknown or missing. A
+    family that is captured with another one adds nothing, whatever its sizes.
     """
+    if cost.captured_with_another:
+        return 0.0, 0.0
     seconds = _marginal(cost, cost.capture_s, sizes)
     mib = _marginal(cost, cost.memory_mib, sizes)
     return (

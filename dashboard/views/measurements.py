@@ -81,6 +81,11 @@ def _staircase(curve: Curve, doubtful: frozenset[int]) -> None:
 
 def _capture(curve: Curve) -> None:
     st.subheader("What capturing costs")
+    if curve.captured_with_another:
+        st.caption(
+            "These graphs are captured together with those of decode steps, which count seconds and memory of both."
+        )
+        return
     left, right = st.columns(2)
     for place, column, title in (
         (left, "capture_s", "capture time (s)"),

@@ -55,6 +55,11 @@ class Curve:
         return [None if point.get(name) is None else float(point[name]) for point in self.points]
 
     @property
+    def captured_with_another(self) -> bool:
+        """Whether capturing costs nothing here, because another family on the same list counts it for both."""
+        return all(value == 0 for name in ("capture_s", "memory_mib") for value in self.column(name))
+
+    @property
     def inversions(self) -> list[int]:
         """Indices of points whose next larger size is faster."""
         times = self.column("step_ms")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Effective
 from tuner.scorecard import score, score_plain
+from tuner.step_cost import capture_cost
 from workloads.histogram import StepHistogram
 
 
@@ -108,6 +110,11 @@ def test_steps_in_another_familys_graphs_cost_what_that_family_costs() -> None:
     both = CostProfile("both", {"decode_full": small(), "decode_piecewise": small(step_ms=np.array([5.0, 11.0, 12.0]))})
     assert card(both).mean_step_ms == 11.0 and card(both).estimated_share == 0.0
     assert card(both).capture_s == pytest.approx(1.1 + 1.3)
+    nothing = np.zeros(3)
+    together = replace(small(), capture_s=nothing, memory_mib=nothing, capture_fixed_s=0.0, pool_mib=0.0)
+    once = CostProfile("once", {"decode_full": small(), "decode_piecewise": together})
+    assert (card(once).capture_s, card(once).memory_mib) == (card(of(small())).capture_s, card(of(small())).memory_mib)
+    assert capture_cost(together, (1, 64)) == (0.0, 0.0)  # sizes that it was not read at, too
 
 
 @settings(max_examples=150, deadline=None)

@@ -115,6 +115,16 @@ def test_what_is_not_known_is_named(name: str) -> None:
         assert "weights_gib" in outcome.reason
 
 
+def test_graphs_that_were_measured_together_with_those_of_decode_are_counted_once() -> None:
+    together = GraphMemory({**MEMORY.families, "decode_piecewise": {16: 0.0, 512: 0.0}}, pool_mib=100.0)
+    lists = {"capture": (1, 8, 64)}
+    assert together.total_mib({"decode_full": (1, 8, 64), "decode_piecewise": (1, 8, 64)}) == 116.0
+    chosen = engine("vllm@0.23.0")
+    options = chosen.options({"use_v2_model_runner": "false"})
+    alone = chosen.options({"use_v2_model_runner": "false", "cudagraph_mode": "FULL_DECODE_ONLY"})
+    assert chosen.reserved_mib(lists, options, together) == chosen.reserved_mib(lists, alone, MEMORY) == 118.0
+
+
 def test_a_size_between_two_measured_ones_costs_the_larger() -> None:
     assert MEMORY.sizes_mib("decode_full", (2, 64, 4000)) == (4.0, 10.0, 40.0)
     assert MEMORY.sizes_mib("draft", (1,)) == (2.0,)

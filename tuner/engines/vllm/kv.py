@@ -22,12 +22,13 @@ def estimate_mib(effective: Effective, options: VllmOptions, memory: GraphMemory
     """MiB that vLLM would believe these graphs to take, from measured per-graph costs.
 
     Both runners capture the two largest graphs of a family and extrapolate first + (n - 1) x second; runner V2 captures
-    PIECEWISE graphs completely and extrapolates FULL ones only, with at least 1 MiB a graph.
+    PIECEWISE graphs completely and extrapolates FULL ones only, with at least 1 MiB a graph. A family whose graphs cost
+    nothing was measured together with another one, which has its part of the pool too.
     """
     total = 0.0
     for family, sizes in effective.families.items():
         costs = memory.sizes_mib(family, sorted(sizes, reverse=True))
-        if not costs:
+        if not any(costs):
             continue
         variants = options.lora_cases
         if options.use_v2_model_runner and family == "decode_piecewise":

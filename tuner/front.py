@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tuner.budget import Budget
+from tuner.confidence import Confidence
 from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes
@@ -65,9 +66,10 @@ def problem_of(
         reachable: largest size under the regret bound; None is the largest of the histogram.
         wide: largest size above that and the looser bound on the regret of sizes up to it.
         read: the same sizes with the curve that lists are chosen on (see `tuner.confidence`); None is `cost`. The
-            regret bound is about `cost` in any case.
+            regret bound is about `cost` in any case. Where it is given, `others` are read on such a curve of their own.
         others: other families that run in graphs of the same list, with their steps. They add their time to the
-            objective and their graphs to the budgets.
+            objective and their graphs to the budgets. Steps above every candidate take the same time whatever the list,
+            known or not, and are left out; one that a longer list would serve is never left to an unknown time.
 
     Raises:
         BadInput: the profile measured no size that may be captured, or a budget is set on a cost it does not know.
@@ -81,12 +83,11 @@ def problem_of(
         raise BadInput("the profile measured no size that the engine would capture", field="families")
     usable = _usable((cost, *(other for _, other in others)), sizes, required, budget)
     sizes = sizes[usable]
-    weights = histogram.steps * histogram.sizes if objective == "token" else histogram.steps
     wide_reach, wide_regret = wide or (0, math.inf)
     every: I64 = np.arange(max(reach, histogram.largest, wide_reach) + 1, dtype=np.int64)
     return Problem(
         histogram.sizes,
-        weights.astype(np.float64),
+        weights_of(histogram, objective),
         sizes,
         (read or cost).bucket_ms_at(sizes),
         cost.fallback_ms_at(every),
@@ -100,7 +101,10 @@ def problem_of(
         max_padding_factor=None if rule is None else rule.max_padding_factor,
         resources=_resources((cost, *(other for _, other in others)), sizes, budget),
         most_tail_share=budget.max_tail_share,
-        shared=tuple(_shared(steps, other, sizes, objective) for steps, other in others),
+        shared=tuple(
+            _shared(steps, other if read is None else Confidence.of(other).read, sizes, objective)
+            for steps, other in others
+        ),
         wide_reachable=wide_reach,
         wide_regret=wide_regret,
     )
@@ -153,8 +157,10 @@ def best_front(
         solution = solve_tail(problem, terms, longest)
     else:
         solution = solve(_weighed(problem, guarded, objective), longest)
-    by_steps = objective == "step" and guarded is None and read is None
-    as_read = replace(problem, bucket_ms=cost.bucket_ms_at(problem.candidates), weights=histogram.steps.copy())
+    by_steps = objective == "step" and guarded is None and read is None and not others
+    as_read = replace(
+        problem, bucket_ms=cost.bucket_ms_at(problem.candidates), weights=histogram.steps.copy(), shared=()
+    )
     floor = solution.floor_ms if by_steps else floor_ms(as_read)
     points = tuple(
         _point(best, histogram, profile, (family, *(others or ())), terms, allowed, rule, problem.reachable)
@@ -169,8 +175,13 @@ def best_front(
 def _weighed(problem: Problem, guarded: StepHistogram | None, objective: Target) -> Problem:
     if guarded is None:
         return problem
-    weights = guarded.steps * guarded.sizes if objective == "token" else guarded.steps
-    return replace(problem, sizes=guarded.sizes, weights=weights.astype(np.float64))
+    return replace(problem, sizes=guarded.sizes, weights=weights_of(guarded, objective))
+
+
+def weights_of(histogram: StepHistogram, objective: Target) -> F64:
+    """What steps of every size count in the objective: float64 [M]."""
+    weights = histogram.steps * histogram.sizes if objective == "token" else histogram.steps
+    return weights.astype(np.float64)
 
 
 def length_bound(budget: Budget, allowed: AllowedSizes | None) -> int:
@@ -219,9 +230,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _shared(steps: StepHistogram, cost: FamilyCost, sizes: I64, objective: Target) -> Shared:
-    weights = steps.steps * steps.sizes if objective == "token" else steps.steps
-    every: I64 = np.arange(steps.largest + 1, dtype=np.int64)
-    return Shared(steps.sizes, weights.astype(np.float64), cost.bucket_ms_at(sizes), cost.fallback_ms_at(every))
+    servable = steps.sizes <= sizes[-1]
+    every: I64 = np.arange(sizes[-1] + 1, dtype=np.int64)
+    weights = weights_of(steps, objective)[servable]
+    return Shared(steps.sizes[servable], weights, cost.bucket_ms_at(sizes), cost.fallback_ms_at(every))
 
 
 def _usable(costs: tuple[FamilyCost, ...], sizes: I64, required: I64, budget: Budget) -> Bool:

@@ -72,6 +72,23 @@ def test_without_spread_nothing_changes(step_ms: list[float], starts: int) -> No
     assert chosen(cost, 12) == chosen(cost, 12, read=confidence.read)
 
 
+def test_a_lucky_reading_of_another_family_is_not_chosen() -> None:
+    """vLLM's mixed steps on the list of decode steps: one start of two read size 400 far too fast."""
+    flat, at = np.full(len(SIZES), 6.0), int(np.searchsorted(SIZES, 400))
+    mean, spread = 6.0 + 0.01 * SIZES, SPREAD_SHARE * flat
+    mean[at] *= 0.85
+    spread[at] = 0.15 * math.sqrt(2) * mean[at]
+    decode, mixed = measured(flat, 2), replace(measured(mean, 2), spread_ms=spread)
+    profile = CostProfile("test", {"decode_full": decode, "decode_piecewise": mixed})
+    few = StepHistogram.of_counts({8: 1.0})
+    others = {"decode_piecewise": StepHistogram.of_counts({350: 5.0, 370: 5.0, 500: 1.0})}
+
+    def sizes(read: FamilyCost | None) -> tuple[int, ...]:
+        return best_front(few, profile, "decode_full", budget=FREE, read=read, others=others).at(4).sizes
+
+    assert 400 in sizes(None) and 400 not in sizes(Confidence.of(decode).read)
+
+
 def test_one_band_for_all_sizes_changes_no_list_of_a_curve_without_small_inversions() -> None:
     step_ms = np.maximum.accumulate(staircase(SIZES))
     for starts in (1, 2, 5):

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tuner.curves import family
+from tests.tuner.curves import SIZES, family
 from tests.tuner.test_traffic import steps
 from tuner.budget import Budget
 from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.engines.base import AllowedSizes
 from tuner.engines.registry import engine
-from tuner.front import best_front
+from tuner.front import Front, best_front
 from tuner.recommendation import ServingOptions
 from tuner.scorecard import score_plain
 from workloads.errors import BadInput, Infeasible
@@ -156,6 +156,24 @@ def test_sizes_that_an_engine_admits_serve_every_family_of_its_list(
     assert best.memory_mib == pytest.approx(3 * len(best.sizes) + 10)
 
 
+@pytest.mark.parametrize("known", [(), (8, 64, 512)])
+def test_mixed_steps_above_every_candidate_weigh_nothing(profile: CostProfile, known: tuple[int, ...]) -> None:
+    """vLLM: mixed steps of up to 8192 tokens, a list that ends at 512, and a fallback known at few sizes, or none."""
+    fallback_ms = np.where(np.isin(SIZES, known), 30.0 + 0.1 * SIZES, np.nan)
+    piecewise = family(SIZES, fallback_ms=fallback_ms)
+    two = CostProfile("two", {"decode_full": profile.family("decode_full"), "decode_piecewise": piecewise})
+    few = histogram(largest=64)
+
+    def front(mixed: dict[int, float]) -> Front:
+        others = {"decode_piecewise": StepHistogram.of_counts(mixed)}
+        return best_front(few, two, "decode_full", budget=FREE, others=others)
+
+    huge, plain = front({300: 9.0, 513: 9.0, 8192: 500.0}), front({300: 9.0})
+    assert huge == replace(plain, solve_ms=huge.solve_ms)
+    # What some list could serve is never left to an unknown time.
+    assert known or all(point.sizes[-1] >= 300 for point in huge.points)
+
+
 def plain_columns(step_ms: list[float], memory_mib: float) -> dict[str, object]:
     """Columns of a family without attention or row terms, 40 ms a step without a graph."""
     count = len(step_ms)
@@ -198,6 +216,8 @@ def test_draft_graphs_take_the_decode_list_and_its_budget(profile: CostProfile) 
     alone = replace(case, profile=profile).front(seen).at(3)
     shared = case.front(seen).at(3)
     assert 400 not in shared.sizes and shared.memory_mib > alone.memory_mib
+    # Figures of a front are those of decode steps, the floor's too.
+    assert case.front(seen).floor_step_ms == pytest.approx(replace(case, profile=profile).front(seen).floor_step_ms)
     tight = replace(case.budget, max_memory_mib=shared.memory_mib - 1.0)
     assert case.front(seen, tight).points[-1].memory_mib <= shared.memory_mib - 1.0
 

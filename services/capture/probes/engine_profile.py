@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from services.capture.probes.prompt_costs import MIXED_MEASUREMENT, mixed_cost, prefill_cost
+from services.capture.probes.readings import captured_by, measured, median_ms, spread_ms
 from services.capture.probes.records import StartRecord
 from services.capture.probes.step_terms import StepTerms, TermPoint, fit_terms
 from services.capture.probes.step_time import StepProtocol
-from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
+from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.engines.base import Engine
 from workloads.errors import MeasurementFailed
 from workloads.histogram import Unit
@@ -30,8 +32,8 @@ def terms_of(starts: Sequence[StartRecord], engine: Engine) -> StepTerms:
         MeasurementFailed: none did.
     """
     points = []
-    for start in _of(starts, "steps"):
-        buckets = _captured(start, engine)
+    for start in measured(starts, "steps"):
+        buckets = captured_by(start, engine)
         for timing in start.steps:
             bucket = min((size for size in buckets if size >= timing.rows), default=None)
             if bucket is not None:
@@ -52,18 +54,20 @@ def build_engine_profile(
     """Medians over starts, every step moved to `context_tokens` by the fitted price of a KV token.
 
     Sizes come from the starts with purpose `profile`; before there is any, from the coarse ones with purpose `steps`.
+    Where mixed steps run in graphs of the same list, they are a second family (`prompt_costs.mixed_cost`); what
+    capturing a size costs, both graphs of it, is counted with decode steps.
 
     Raises:
         MeasurementFailed: no start measured any size, or nothing prices rows and KV tokens.
     """
     terms = _believable(terms_of(starts, engine), starts, engine, context_tokens)
-    family = _family(starts, engine, terms, context_tokens)
+    mixed = mixed_cost(starts, engine)
     versions = sorted({start.version for start in starts if start.version})
     device = next((start.device for start in starts if start.device), None)
     return CostProfile(
         name=_name(device, engine, model),
-        families={engine.decode_family: family},
-        prefill=_prefill(starts),
+        families={engine.decode_family: _family(starts, engine, terms, context_tokens), **mixed},
+        prefill=prefill_cost(starts),
         device={"name": device or "unknown"},
         model={
             "name": model.name,
@@ -75,11 +79,11 @@ def build_engine_profile(
         },
         software={
             "engine": f"{engine.name}@{versions[0] if len(versions) == 1 else engine.version}",
-            "measurement": _protocol(starts, terms, protocol),
+            "measurement": _protocol(starts, terms, protocol) | ({"mixed": MIXED_MEASUREMENT} if mixed else {}),
         },
         recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
-        starts=max(1, len(_of(starts, "profile"))),
+        starts=max(1, len(measured(starts, "profile"))),
     )
 
 
@@ -96,7 +100,7 @@ def capture_terms(starts: Sequence[StartRecord]) -> tuple[tuple[float, float], t
 
 def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, context_tokens: int) -> FamilyCost:
     captured = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
-    eager = _by_size(_of(starts, "steps"), engine, terms, context_tokens, in_graph=False)
+    eager = _by_size(measured(starts, "steps"), engine, terms, context_tokens, in_graph=False)
     if not captured:
         raise MeasurementFailed("no start measured any size inside the engine")
     # Above the largest captured size a step without a graph says what a bucket costs at most; see `eager_only`.
@@ -108,10 +112,10 @@ def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, con
     return FamilyCost(
         unit=unit,
         sizes=np.array(sizes, dtype=np.int64),
-        step_ms=np.array([round(statistics.median(readings[size]), 5) for size in sizes]),
+        step_ms=np.array([median_ms(readings[size]) for size in sizes]),
         replay_ms=np.full(count, np.nan),
-        fallback_ms=np.array([round(statistics.median(eager[n]), 5) if n in eager else np.nan for n in sizes]),
-        spread_ms=np.array([_spread(readings[size]) for size in sizes]),
+        fallback_ms=np.array([median_ms(eager[n]) if n in eager else np.nan for n in sizes]),
+        spread_ms=np.array([spread_ms(readings[size]) for size in sizes]),
         capture_s=np.full(count, size_s),
         memory_mib=np.full(count, size_mib),
         starts=np.array([len(readings[size]) for size in sizes], dtype=np.int64),
@@ -131,7 +135,7 @@ def _believable(terms: StepTerms, starts: Sequence[StartRecord], engine: Engine,
 
 
 def _sized(starts: Sequence[StartRecord]) -> list[StartRecord]:
-    return _of(starts, "profile") or _of(starts, "steps")
+    return measured(starts, "profile") or measured(starts, "steps")
 
 
 def _by_size(
@@ -140,7 +144,7 @@ def _by_size(
     """size -> one value a start, of full buckets or of steps that no bucket holds."""
     found: dict[int, list[float]] = {}
     for start in starts:
-        buckets = _captured(start, engine)
+        buckets = captured_by(start, engine)
         own: dict[int, list[float]] = {}
         for timing in start.steps:
             if (timing.rows in buckets) if in_graph else (timing.rows > max(buckets, default=0)):
@@ -151,15 +155,6 @@ def _by_size(
         for size, values in own.items():
             found.setdefault(size, []).append(statistics.median(values))
     return found
-
-
-def _captured(start: StartRecord, engine: Engine) -> tuple[int, ...]:
-    name = engine.list_names[0]
-    return tuple(start.effective.get(name) or (start.lists or {}).get(name, ()))
-
-
-def _of(starts: Sequence[StartRecord], purpose: str) -> list[StartRecord]:
-    return [start for start in starts if start.purpose == purpose and start.failure is None]
 
 
 def _line(starts: Sequence[StartRecord]) -> tuple[float, float]:
@@ -199,21 +194,6 @@ def _largest(start: StartRecord) -> int:
     return max(size for sizes in start.effective.values() for size in sizes)
 
 
-def _prefill(starts: Sequence[StartRecord]) -> PrefillCost | None:
-    times: dict[int, list[float]] = {}
-    for start in starts:
-        for timing in start.prefill:
-            times.setdefault(timing.tokens, []).append(statistics.median(timing.readings_ms))
-    if not times:
-        return None
-    tokens = sorted(times)
-    return PrefillCost(
-        tokens=np.array(tokens, dtype=np.float64),
-        prefix_tokens=np.zeros(len(tokens)),
-        step_ms=np.array([round(statistics.median(times[n]), 5) for n in tokens]),
-    )
-
-
 def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepProtocol) -> dict[str, Any]:
     fit: Mapping[str, Any] = {
         "attention_ms_per_mtoken": round(terms.attention_ms_per_mtoken, 4),
@@ -227,11 +207,12 @@ def _protocol(starts: Sequence[StartRecord], terms: StepTerms, protocol: StepPro
         "fallback": "steps above the captured sizes of the first start",
         "how": "equal requests through the engine's interface, two output lengths, difference over steps",
         "protocol": asdict(protocol),
-        "starts": {purpose: len(_of(starts, purpose)) for purpose in ("steps", "profile")},
+        "starts": {purpose: len(measured(starts, purpose)) for purpose in ("steps", "profile")},
         "step_model": fit,
         "capture": "by lists of different lengths: seconds a line over their number of sizes, MiB a pool in proportion "
         "to the largest size and so much for each",
-        "prefill": "time to the only token of one prompt through the interface, the client included",
+        "prefill": "time to the only token of one prompt through the interface, the client included; in graphs as "
+        "far as they were captured",
     }
 
 
@@ -239,7 +220,3 @@ def _name(device: str | None, engine: Engine, model: ModelConfig) -> str:
     short = re.sub(r"^(NVIDIA|AMD)\s+|\s+(HBM3e?|SXM\d?|PCIe)\b.*$", "", device or "unknown")
     release = ".".join(str(part) for part in engine.version.release[:2])
     return f"{re.sub(r'[^a-z0-9.]+', '-', short.lower()).strip('-')}-{engine.name}-{release}-{model.name}"
-
-
-def _spread(values: Sequence[float]) -> float:
-    return round(statistics.stdev(values), 5) if len(values) > 1 else float("nan")

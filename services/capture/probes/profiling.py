@@ -14,6 +14,14 @@ from services.capture.probes.base import RunningEngine
 from services.capture.probes.claims import Claim, Purpose
 from services.capture.probes.engine_profile import build_engine_profile, terms_of
 from services.capture.probes.failures import EngineFailed
+from services.capture.probes.prompt_time import (
+    PromptPlan,
+    captured_prompts,
+    mixed_family,
+    mixed_sizes,
+    time_prompts,
+    uncaptured_prompts,
+)
 from services.capture.probes.records import ExperimentPlan, Folder, StartRecord
 from services.capture.probes.starting import Starter
 from services.capture.probes.workload import EngineWorkload
@@ -107,10 +115,11 @@ class Profiling:
             EngineFailed: it failed, as the next one would.
         """
         sizes, task = self._task(claim.purpose)
+        prompts = self._prompts(claim.purpose, sizes)
 
         def work(engine: RunningEngine) -> Mapping[str, Any]:
             room = tasks.Room(self.longest_tokens, engine.observe().kv_tokens, self.plan.protocol)
-            return task(engine, room, told)
+            return {**task(engine, room, told), "prefill": time_prompts(engine, prompts, told)}
 
         record = self.starter.run(claim, self.lists(sizes), work)
         if record.failure is not None:
@@ -148,6 +157,24 @@ class Profiling:
         if not read:
             return self.candidates, partial(self._probed, plan)
         return self.candidates, partial(self._timed, tasks.repeated_sizes(read, plan, terms))
+
+    def _prompts(self, purpose: Purpose, captured: tuple[int, ...]) -> PromptPlan:
+        """What is read after that: by then it cannot evict the prompts of steps."""
+        mixed = self._mixed_sizes
+        if purpose == "steps":
+            return uncaptured_prompts(mixed, captured[-1], self.longest_tokens)
+        return captured_prompts(mixed)
+
+    @property
+    def _mixed_sizes(self) -> tuple[int, ...]:
+        """Sizes whose mixed steps are read; none where these have no graphs of their own beside those of decode."""
+        name = mixed_family(self.engine)
+        captured = self.engine.effective(self.lists(self.candidates), self.options).families
+        if name is None or not {name, self.engine.decode_family} <= set(captured):
+            return ()
+        chunk = self.engine.limits(self.options).chunked_prefill_tokens
+        most = self.longest_tokens - 1  # and one token of output
+        return mixed_sizes(captured[name], most if chunk is None else min(chunk, most))
 
     def _probe_plan(self) -> ProbePlan:
         """Probes aim at the steps that the workloads make, all alike, as far as the coarse profile can tell."""

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from services.capture.probes.base import Batch, RunningEngine
-from services.capture.probes.records import PrefillTiming
+from services.capture.probes.base import RunningEngine
 from services.capture.probes.step_terms import StepTerms
 from services.capture.probes.step_time import (
     BLOCK_TOKENS,
@@ -35,8 +34,6 @@ _PRICED_SHARES = (0.5, 1.0)  # of the workload's context, at which every number 
 _FULL_SHARE = 0.75  # of it, for full steps: the middle of those, where what rows cost is known best
 _WAVES = range(1, 7)  # whose ends are read; after more, one row more is little of a step
 _MOST_SIZES = 24  # read in the first start that probes; a size costs one to ten seconds
-_PREFILL_READINGS = 3
-_PREFILL_SEED = 900_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ def price_steps(
     protocol: StepProtocol,
     told: OnStep,
 ) -> dict[str, Any]:
-    """Steps without graphs; the captured bucket filled to many degrees, at two contexts and more; prefill by tokens.
+    """Steps without graphs; the captured bucket filled to many degrees, at two contexts and more.
 
     Steps are read once each: prices are those of all of them together, and a number of rows has two readings.
     """
@@ -133,9 +130,7 @@ def price_steps(
         told(f"{case.rows} rows at {case.context_tokens} tokens")
 
     steps = time_steps(engine, [*eager, *priced], protocol.once, told_case)
-    tokens = [1 << k for k in range(7, 15) if 1 << k < room.longest_tokens]
-    prefill = tuple(_prefill(engine, n, told) for n in tokens)
-    return {"steps": steps, "failed_cases": failed_cases((*eager, *priced), steps), "prefill": prefill}
+    return {"steps": steps, "failed_cases": failed_cases((*eager, *priced), steps)}
 
 
 def time_sizes(
@@ -196,14 +191,6 @@ def repeated_sizes(steps: Sequence[StepTiming], plan: ProbePlan, terms: StepTerm
 def _bucket_ms(steps: Sequence[StepTiming], terms: StepTerms) -> dict[int, float]:
     """size -> g: what is left of a full step without its rows and KV tokens, above zero."""
     return {t.rows: max(t.step_ms - terms.extra_ms(t.rows, t.context_tokens), 1e-3) for t in steps}
-
-
-def _prefill(engine: RunningEngine, tokens: int, told: OnStep) -> PrefillTiming:
-    """A prompt that was never seen before, and one token of output."""
-    seeds = (_PREFILL_SEED + 10 * tokens + i for i in range(_PREFILL_READINGS + 1))
-    _, *readings_s = [engine.batch_s(Batch(1, tokens, 1, seed)) for seed in seeds]
-    told(f"prefill of {tokens} tokens")
-    return PrefillTiming(tokens, tuple(seconds * 1e3 for seconds in readings_s))
 
 
 def _first_sizes(plan: ProbePlan) -> tuple[int, ...]:

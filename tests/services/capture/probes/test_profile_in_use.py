@@ -38,6 +38,10 @@ def test_it_is_named_listed_drawn_documented_and_tuned_with(experiment: MakeExpe
     assert f"## Profile {NAME}" in text and "NVIDIA H200, inside vllm@0.23.0, recorded" in text
     assert "Step model: a 40.0" in text and not re.search(r"\bnan\b|None", text)
     assert page["_plot"](profile, "decode_full").startswith("<svg")
+    mixed = text[text.index("### decode_piecewise") :]
+    assert "| size | step ms | eager ms |\n" in mixed and "break-even" not in mixed and "captured together" in mixed
+    assert page["_plot"](profile, "decode_piecewise").count("capture (ms)") == 0
+    assert Curve.of(document, "decode_piecewise", NAME).captured_with_another and not curve.captured_with_another
 
     found = recommend(
         TuneRequest(

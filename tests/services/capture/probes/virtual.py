@@ -60,6 +60,30 @@ class Costs:
     def attention_ms(self, rows: int, context_tokens: float) -> float:
         return self.attention_ms_per_mtoken * 1e-6 * rows * context_tokens
 
+    def prompt_ms(self, tokens: int, sizes: Sequence[int]) -> float:
+        """What the prompt tokens of a step add to it."""
+        return PREFILL_MS_PER_TOKEN * tokens
+
+
+@dataclass
+class MixedCosts(Costs):
+    """Prompt tokens run in graphs of the same sizes: a floor, and a price by the token of the bucket; without a graph
+    `eager_factor` times that of their number.
+
+    Attributes:
+        floor_ms, bucket_token_ms: of a step.
+    """
+
+    floor_ms: float = 5.0
+    bucket_token_ms: float = 0.04
+
+    def mixed_ms(self, tokens: int) -> float:
+        return self.floor_ms + self.bucket_token_ms * tokens
+
+    def prompt_ms(self, tokens: int, sizes: Sequence[int]) -> float:
+        bucket = min((size for size in sizes if size >= tokens), default=0)
+        return self.mixed_ms(bucket) if bucket else self.eager_factor * self.mixed_ms(tokens)
+
 
 @dataclass
 class WaveCosts(Costs):
@@ -167,7 +191,8 @@ class VirtualEngine(RunningEngine):
                     break
                 computed, came = computed + tokens, came + 1
                 joined.append(prompt)
-            now_ms += PREFILL_MS_PER_TOKEN * computed
+            if computed:
+                now_ms += self.costs.prompt_ms(computed, self.sizes)
             self.costs.computed_tokens += computed
             if running:
                 context = batch.prompt_tokens + sum(made[prompt] for prompt in running) / len(running)
@@ -185,7 +210,7 @@ class VirtualEngine(RunningEngine):
         """Every request on its own, beside sixteen others that nobody looks at."""
         timings = []
         for request in requests:
-            first_s = request.at_s + PREFILL_MS_PER_TOKEN * request.prompt_tokens / 1e3
+            first_s = request.at_s + self.costs.prompt_ms(request.prompt_tokens, self.sizes) / 1e3
             step_s = self._ms(16, request.prompt_tokens) / 1e3
             last_s = first_s + step_s * (request.output_tokens - 1)
             timings.append(RequestTiming(request.at_s, first_s, last_s, request.output_tokens))

@@ -50,6 +50,18 @@ class Shared:
     bucket_ms: F64
     fallback_ms: F64
 
+    def weighed(self, weights: F64) -> Shared:
+        """The same steps with other weights: float64 [M]. Sizes without any are left out."""
+        used = weights > 0
+        return replace(self, sizes=self.sizes[used], weights=weights[used])
+
+    def step_ms(self, candidates: I64, chosen: I64) -> F64:
+        """Time of a step of each of `sizes` under a list of candidates: float64 [M], nan where it is unknown."""
+        at = np.searchsorted(chosen, self.sizes)
+        bucket = chosen[np.minimum(at, len(chosen) - 1)]
+        ms = self.bucket_ms[np.searchsorted(candidates, bucket)]
+        return np.where(at == len(chosen), self.fallback_ms[self.sizes], ms)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

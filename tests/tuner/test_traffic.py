@@ -45,6 +45,18 @@ def steps(counts: dict[int, int], name: str = "decode_full") -> StepTrace:
     )
 
 
+def with_mixed(decode: dict[int, int], mixed: dict[int, int]) -> StepTrace:
+    """vLLM's recorded decode steps, and its mixed ones."""
+    one, two = steps(decode), steps(mixed)
+    joined = {
+        name: np.concatenate((getattr(one, name), getattr(two, name)))
+        for name in ("size", "steps", "start_s", "step_ms", "kv_tokens", "padded_size", "fallback")
+    }
+    family_index = np.repeat(np.array([0, 1], np.int8), [len(one.size), len(two.size)])
+    families = ("decode_full", "decode_piecewise")
+    return replace(one, **joined, family_index=family_index, families=families, units=("tokens", "tokens"))
+
+
 def test_a_burst_runs_as_one_batch_of_its_size(profile: CostProfile) -> None:
     seen = observe(burst(40), None, None, profile)
     assert seen.decode.counts() == {40: 19.0}

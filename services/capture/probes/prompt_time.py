@@ -18,7 +18,8 @@ from tuner.engines.base import Engine
 _NEAR_TOKENS = (16, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 _UNCAPTURED_SIZES = 3  # of the sizes read in graphs, that are read without one too
 _POWERS = range(7, 15)  # of two: prompts whose prefill the simulation goes by
-_MOST_READINGS = 10  # so far apart are the seeds of two prompts
+_CAPTURED_READINGS, _UNCAPTURED_READINGS = 5, 3
+_SEEDS_APART = 10  # of two lengths: more than either reads
 _UNCAPTURED_SEED, _CAPTURED_SEED = 900_000_000, 910_000_000
 
 
@@ -63,7 +64,7 @@ def mixed_sizes(captured: Sequence[int], most_tokens: int) -> tuple[int, ...]:
 
 def captured_prompts(sizes: tuple[int, ...]) -> PromptPlan:
     """Of starts that capture all of these sizes."""
-    return PromptPlan(sizes, 5, _CAPTURED_SEED)
+    return PromptPlan(sizes, _CAPTURED_READINGS, _CAPTURED_SEED)
 
 
 def uncaptured_prompts(sizes: Sequence[int], largest_captured: int, longest_tokens: int) -> PromptPlan:
@@ -75,7 +76,7 @@ def uncaptured_prompts(sizes: Sequence[int], largest_captured: int, longest_toke
     powers = (1 << k for k in _POWERS)
     above = [size for size in sizes if size > largest_captured]
     tokens = {n for n in (*powers, *above[::-2][:_UNCAPTURED_SIZES]) if n < longest_tokens}
-    return PromptPlan(tuple(sorted(tokens)), 3, _UNCAPTURED_SEED)
+    return PromptPlan(tuple(sorted(tokens)), _UNCAPTURED_READINGS, _UNCAPTURED_SEED)
 
 
 def time_prompts(
@@ -90,7 +91,7 @@ def time_prompts(
 
 
 def _timing(engine: RunningEngine, plan: PromptPlan, tokens: int, told: Callable[[str], None]) -> PrefillTiming:
-    first = plan.seed + _MOST_READINGS * tokens
+    first = plan.seed + _SEEDS_APART * tokens
     _, *readings_s = [engine.batch_s(Batch(1, tokens, 1, first + i)) for i in range(plan.readings + 1)]
     told(f"a prompt of {tokens} tokens")
     return PrefillTiming(tokens, tuple(seconds * 1e3 for seconds in readings_s))

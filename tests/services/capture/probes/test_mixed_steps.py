@@ -13,6 +13,7 @@ from services.capture.probes.prompt_time import captured_prompts, mixed_family, 
 from services.capture.probes.records import Folder
 from services.capture.probes.tasks import probe_candidates
 from services.capture.probes.tuned_list import Chooser
+from services.capture.probes.workload import EngineWorkload
 from tests.services.capture.probes.conftest import MakeExperiment, workload
 from tests.services.capture.probes.virtual import MixedCosts, VirtualProbe
 from tuner.cost_profile import CostProfile
@@ -27,9 +28,9 @@ from workloads.traces.records import RequestTrace
 DECODE, MIXED = "decode_full", "decode_piecewise"
 
 
-def short_prompts(count: int = 2500) -> RequestTrace:
+def short_prompts(count: int = 2500, seed: int = 4) -> RequestTrace:
     """Few requests run at a time, and prompts are shorter than the list is long: mixed steps are larger than others."""
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(seed)
     arrivals = np.concatenate(([0.0], np.cumsum(draw.exponential(0.05, count - 1))))
     return RequestTrace(arrivals, draw.integers(20, 60, count), draw.integers(10, 60, count))
 
@@ -87,6 +88,17 @@ def test_a_list_for_both_is_as_fast_as_the_default_and_has_narrower_gaps(mixed_e
     assert mixed_ms(seen, tuned) < mixed_ms(seen, alone)
 
 
+def test_one_list_for_several_workloads_serves_their_mixed_steps_too(mixed_experiment: Experiment) -> None:
+    profile = mixed_experiment.run().profile
+    assert profile is not None
+    also = (workload("faster", 2.0, short_prompts(seed=5)),)
+    both, alone = (sizes_of(chosen(mixed_experiment, of, also)) for of in (profile, without_mixed(profile)))
+    assert len(both) <= len(alone)
+    for served in (*mixed_experiment.workloads, *also):
+        seen = observe(served.test_part, mixed_experiment.engine, mixed_experiment.options, profile, served.serving)
+        assert padded_tokens(seen, both) < padded_tokens(seen, alone) and both_ms(seen, both) < both_ms(seen, alone)
+
+
 def sizes_of(lists: Lists | None) -> tuple[int, ...]:
     assert lists is not None
     return tuple(lists["capture"])
@@ -96,10 +108,10 @@ def without_mixed(profile: CostProfile) -> CostProfile:
     return replace(profile, families={DECODE: profile.family(DECODE)})
 
 
-def chosen(made: Experiment, profile: CostProfile) -> Lists:
+def chosen(made: Experiment, profile: CostProfile, also: tuple[EngineWorkload, ...] = ()) -> Lists:
     raw = dict(made.plan.options)
     chooser = Chooser(made.engine, made.options, raw, profile, made.budget, made.trials, lambda found: None)
-    return chooser.choose(made.workloads).lists
+    return chooser.choose((*made.workloads, *also)).lists
 
 
 def buckets_of(sizes: I64, captured: tuple[int, ...]) -> I64:

@@ -14,9 +14,10 @@ from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Engine, Lists
 from tuner.engines.kv import KvTokens
-from tuner.front import Front, best_front
+from tuner.front import Front, best_front, problem_of
 from tuner.guard import Guard
 from tuner.kv_cache import graph_memory, kv_cache
+from tuner.programme import Problem
 from tuner.recommendation import Objective, Scorecard, ServingOptions, Target, TuneRequest
 from tuner.scorecard import list_regret, score
 from tuner.traffic import Observed, dispatch_of, observe
@@ -178,6 +179,25 @@ class Case:
             guarded=guarded,
             read=self.confidence.read,
             others=self.others(observed),
+        )
+
+    def problem(self, observed: Observed, objective: Objective, *, cautious: bool = True) -> Problem:
+        """What the exact solver answers for a workload; see `tuner.front.problem_of`.
+
+        Args:
+            cautious: on the curve that lists are chosen on; else on the readings themselves.
+        """
+        return problem_of(
+            observed.decode,
+            self.profile.family(observed.decode_family),
+            budget=self.budget,
+            objective=objective,
+            allowed=self.allowed,
+            rule=self.rule,
+            reachable=observed.reachable,
+            wide=self.wide(observed.reachable),
+            read=self.confidence.read if cautious else None,
+            others=[(steps, self.profile.family(name)) for name, steps in self.others(observed).items()],
         )
 
     def others(self, observed: Observed) -> dict[str, StepHistogram]:

@@ -14,6 +14,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -24,9 +25,11 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.case import Case
-from tuner.front import best_front
+from tuner.exact import solve
+from tuner.front import length_bound
 from tuner.recommendation import SamplerName, Trial
 from tuner.samplers import Fixed, sampler_of
+from tuner.step_cost import terms_ms
 from tuner.study_space import Searched, Space
 from tuner.study_trial import Evaluator
 from tuner.traffic import Observed
@@ -102,26 +105,18 @@ def run_study(
 def exact_bound_ms(case: Case, traffic: Traffic, before: Observed) -> float | None:
     """The least mean step (or token) time of any list within the constraints, where the recurrence is exact.
 
-    None where it is not: requests answer to the list, and so does their histogram.
+    None where it is not: requests answer to the list, and so does their histogram. As in every trial, the time is that
+    of decode steps, as the profile read it; other families on the list only add to what it takes of the budgets.
     """
     if not isinstance(traffic, StepTrace):
         return None
+    problem = replace(case.problem(before, case.objective, cautious=False), shared=())
     try:
-        front = best_front(
-            before.decode,
-            case.profile,
-            before.decode_family,
-            budget=case.budget,
-            objective=case.objective,
-            allowed=case.allowed,
-            rule=case.rule,
-            reachable=before.reachable,
-            wide=case.wide(before.reachable),
-            others=case.others(before),
-        )
+        best = solve(problem, length_bound(case.budget, case.allowed)).front[-1]
     except Infeasible:
         return None
-    return min(point.mean_step_ms if case.objective == "step" else point.tpot_ms for point in front.points)
+    terms = terms_ms(case.profile.family(before.decode_family), before.decode)
+    return best.mean_ms + float(problem.weights @ terms / problem.weights.sum())
 
 
 def _study_of(storage: BaseStorage | None, name: str, objectives: int) -> Study:

@@ -21,7 +21,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from tuner.case import Case
 from tuner.engines.base import Lists
 from tuner.exact import solve
-from tuner.front import length_bound, problem_of
+from tuner.front import length_bound
 from tuner.ladders import Ladder, padding_bounded, powers_of_two, quantiles
 from tuner.programme import Problem
 from tuner.traffic import Observed
@@ -67,19 +67,7 @@ class Setting:
 
     @cached_property
     def problem(self) -> Problem:
-        case, before = self.case, self.before
-        return problem_of(
-            before.decode,
-            case.profile.family(before.decode_family),
-            budget=case.budget,
-            objective="step",
-            allowed=case.allowed,
-            rule=case.rule,
-            reachable=before.reachable,
-            wide=case.wide(before.reachable),
-            read=case.confidence.read,
-            others=[(steps, case.profile.family(name)) for name, steps in case.others(before).items()],
-        )
+        return self.case.problem(self.before, "step")
 
     @property
     def longest(self) -> int:

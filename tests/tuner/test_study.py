@@ -191,6 +191,18 @@ def test_where_the_recurrence_is_exact_no_trial_beats_its_bound(case: Case) -> N
     assert bound_ms <= best_ms <= bound_ms * 1.003  # the study's lists are chosen on the upper confidence curve
 
 
+def test_the_exact_bound_is_of_decode_steps_as_trials_are(case: Case, profile: CostProfile) -> None:
+    """A draft that is slow in the graph that decode steps want most: the list gives it up, the bound does not."""
+    target = profile.family("decode_full")
+    draft = replace(target, step_ms=np.where(target.sizes == 200, 90.0, 1.0))
+    both = replace(case, profile=CostProfile("spec", {"decode_full": target, "draft": draft}))
+    recorded = steps({10: 500, 90: 40, 200: 300})
+    before = case.observe(recorded, case.default_lists())
+    bound_ms = exact_bound_ms(both, recorded, before)
+    assert bound_ms == pytest.approx(exact_bound_ms(case, recorded, before))
+    assert bound_ms is not None and bound_ms < both.front(before).points[-1].mean_step_ms
+
+
 def test_the_exact_bound_is_not_claimed_for_requests(case: Case, trace: RequestTrace) -> None:
     assert exact_bound_ms(case, trace, case.observe(trace, case.default_lists())) is None
 

@@ -155,8 +155,8 @@ class Profiling:
         plan, terms = self._probe_plan(), terms_of(self.folder.starts(), self.engine)
         read = [timing for start in self.folder.starts() if start.purpose == "profile" for timing in start.steps]
         if not read:
-            return self.candidates, partial(self._probed, plan)
-        return self.candidates, partial(self._timed, tasks.repeated_sizes(read, plan, terms))
+            return self._captured, partial(self._probed, plan)
+        return self._captured, partial(self._timed, tasks.repeated_sizes(read, plan, terms))
 
     def _prompts(self, purpose: Purpose, captured: tuple[int, ...]) -> PromptPlan:
         """What is read after that: by then it cannot evict the prompts of steps."""
@@ -166,10 +166,17 @@ class Profiling:
         return captured_prompts(mixed)
 
     @property
+    def _captured(self) -> tuple[int, ...]:
+        """What the starts that read sizes capture: every candidate, and the end of the engine's own list where mixed
+        steps go on above decode steps."""
+        mixed = self._mixed_sizes
+        return tuple(sorted({*self.candidates, *mixed[-1:]}))
+
+    @property
     def _mixed_sizes(self) -> tuple[int, ...]:
         """Sizes whose mixed steps are read; none where these have no graphs of their own beside those of decode."""
-        name = mixed_family(self.engine)
-        captured = self.engine.effective(self.lists(self.candidates), self.options).families
+        name, wanted = mixed_family(self.engine), tuple(sorted({*self.candidates, self.own_end}))
+        captured = self.engine.effective(self.lists(wanted), self.options).families
         if name is None or not {name, self.engine.decode_family} <= set(captured):
             return ()
         chunk = self.engine.limits(self.options).chunked_prefill_tokens

@@ -10,7 +10,7 @@ import gc
 import math
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -61,7 +61,7 @@ from workloads.models.weights import build_decoder
 Steps = Generator[Progress, None, None]
 
 QUIET_S = 0.25  # between two reports while timing: telling costs host time, which eager steps would feel
-MOST_FALLBACK_SIZES = 16
+MOST_FALLBACK_SIZES, MOST_FALLBACK_SIZES_ABOVE = 16, 3
 MOST_BUSY_SIZES = 5  # the share that the GPU works changes slowly, and a profiler takes a second to start and to read
 MOST_REFERENCE_SIZES = 5  # a reference reads all weights three times over; sizes that differ from eager get one anyway
 PROBING_S = 12.0
@@ -83,6 +83,15 @@ def resolve_device(name: str) -> torch.device:
     return torch.device("cuda", torch.cuda.current_device()) if cuda and name != "cpu" else torch.device("cpu")
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sizes up to `largest` that share static buffers and a memory pool."""
+
+    step: Step
+    strategy: Strategy
+    largest: int
+
+
 class CaptureSession:
     """State of one start. Use once: `report = yield from CaptureSession(spec).run()`."""
 
@@ -101,7 +110,8 @@ class CaptureSession:
         self.checks: dict[int, Check] = {}
 
     def run(self) -> Generator[Progress, None, StartReport]:
-        """Measure everything of the spec, in the order capture, check, time, step model, prefill.
+        """Measure everything of the spec: the ladder (capture, check, probe, time), the step model, sizes above the
+        ladder, prefill, and last the share that the GPU works.
 
         Raises:
             BadInput: the model cannot be built.
@@ -118,22 +128,20 @@ class CaptureSession:
             self.decoder.config, self.dtype, self.device, spec.attention, tokens_per_row=spec.tokens_per_request
         )
         self.phases.enter("build")
-        step = self._base_step()
-        ladder = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
-        above = make_strategy(spec.strategy, step, self.device, warmup=spec.warmup)
-        owner = {size: ladder for size in spec.sizes} | {size: above for size in spec.fallback_sizes}
-        yield from self.capture(owner, self._order())
+        ladder = self._group(spec.sizes)
+        step, owner = ladder.step, dict.fromkeys(spec.sizes, ladder.strategy)
+        yield from self.capture(owner, sorted(spec.sizes, reverse=True))
         yield from self._check(step, owner, sorted(self.prepared))
-        probing = yield from self._probe(step, owner, ladder)
+        probing = yield from self._probe(step, owner, ladder.strategy)
         timings = yield from self._time("time", step, owner, spec.repeats)
-        fallback = yield from self._fallback(step, timings)
-        busy = yield from self._busy(step, owner, timings, fallback)
-        outputs_mib = step.output_bytes / MIB
-        for strategy in (ladder, above):
-            strategy.close()
-        del step, ladder, above, owner
+        fallback = yield from self._fallback(step, timings, MOST_FALLBACK_SIZES)
         model = yield from self._step_model(timings)
+        above = yield from self._above(timings, fallback)
         prefill = yield from self._prefill()
+        busy = yield from self._busy((ladder, *above), timings, fallback)
+        outputs_mib = step.output_bytes / MIB
+        for group in (ladder, *above):
+            group.strategy.close()
         self.phases.enter("done")
         report = self._report(
             timings,
@@ -148,11 +156,15 @@ class CaptureSession:
         yield self._progress("done", 1, 1)
         return report
 
-    def _base_step(self) -> Step:
-        """What the sizes of the job are measured on: the shortest contexts there are."""
+    def _group(self, sizes: Sequence[int]) -> Group:
+        """Sizes on the shortest contexts there are."""
+        step = self._base_step(max(sizes))
+        return Group(step, make_strategy(self.spec.strategy, step, self.device, warmup=self.spec.warmup), max(sizes))
+
+    def _base_step(self, rows: int) -> Step:
         if self.spec.family == "prefill":
-            return PrefillStep(self.decoder, self.backend, rows=self.spec.largest, seed=self.spec.seed)
-        rows, capacity = self.spec.largest, rounded(max(BASE_CAPACITY, self.spec.tokens_per_request))
+            return PrefillStep(self.decoder, self.backend, rows=rows, seed=self.spec.seed)
+        capacity = rounded(max(BASE_CAPACITY, self.spec.tokens_per_request))
         # Rows of one page lie the same in a pool, and laying pages out is work that paged engines do in every step.
         return self._rows_step(rows, capacity, tokens=rows * capacity if capacity == PAGE_TOKENS else None)
 
@@ -184,10 +196,6 @@ class CaptureSession:
             tokens=tokens,
             tokens_per_row=self.spec.tokens_per_request,
         )
-
-    def _order(self) -> list[int]:
-        """Ladder first, then the sizes above it, each group largest first."""
-        return [*sorted(self.spec.sizes, reverse=True), *sorted(self.spec.fallback_sizes, reverse=True)]
 
     def capture(self, owner: dict[int, Strategy], order: Sequence[int]) -> Steps:
         """Prepare sizes in this order; a size that fails is a record."""
@@ -275,15 +283,17 @@ class CaptureSession:
         self.phases.enter(phase)
         return (yield from self.rounds(phase, sizes, measure, repeats))
 
-    def _fallback(self, step: Step, timings: dict[int, Timing]) -> Generator[Progress, None, dict[int, Timing]]:
-        """Eager steps on the same scope, at sizes spread over all: they take the host's time, the same at any size,
-        until the GPU fills them. Fewer rounds, since they are slow and their spread is the host's."""
+    def _fallback(
+        self, step: Step, timings: dict[int, Timing], most: int
+    ) -> Generator[Progress, None, dict[int, Timing]]:
+        """Eager steps on the same scope, at no more than `most` sizes spread over all: they take the host's time, the
+        same at any size, until the GPU fills them. Fewer rounds, since they are slow and their spread is the host's."""
         if not self.spec.measure_fallback:
             return {}
         if self.spec.strategy == "eager":
             return timings
         self.phases.enter("fallback")
-        eager, sizes = EagerStrategy(step), spread_out(sorted(self.checks), MOST_FALLBACK_SIZES)
+        eager, sizes = EagerStrategy(step), spread_out(sorted(timings), most)
         for size in reversed(sizes):
             eager.prepare(size)
         repeats = max(3, self.spec.repeats // 2)
@@ -291,26 +301,53 @@ class CaptureSession:
         eager.close()
         return result
 
+    def _above(
+        self, timings: dict[int, Timing], fallback: dict[int, Timing]
+    ) -> Generator[Progress, None, tuple[Group, ...]]:
+        """Sizes above the ladder, added to what was timed: after all that lists are chosen by, on a step of their own.
+
+        A process that has run them runs every graph slower from then on, whatever its size (by 0.2 ms on an H200 once
+        steps of 576 to 1024 rows had run, a tenth of a step of Qwen3-0.6B), and no engine that stops at the ladder's
+        end pays that.
+        """
+        sizes = self.spec.fallback_sizes
+        if not sizes:
+            return ()
+        self._free()
+        group = self._group(sizes)
+        owner = dict.fromkeys(sizes, group.strategy)
+        yield from self.capture(owner, sorted(sizes, reverse=True))
+        yield from self._check(group.step, owner, [size for size in sizes if size in self.prepared])
+        checked = [size for size in sizes if size in self.checks]
+        found = yield from self._time("time", group.step, owner, self.spec.repeats, checked)
+        timings |= found
+        fallback |= yield from self._fallback(group.step, found, MOST_FALLBACK_SIZES_ABOVE)
+        return (group,)
+
     @torch.inference_mode()
     def _busy(
-        self, step: Step, owner: dict[int, Strategy], timings: dict[int, Timing], fallback: dict[int, Timing]
+        self, groups: Sequence[Group], timings: dict[int, Timing], fallback: dict[int, Timing]
     ) -> Generator[Progress, None, tuple[BusyReading, ...]]:
-        """GPU-busy time of a few sizes, in the first start only: it is the kernels', and they do not change."""
+        """GPU-busy time of a few sizes, in the first start only: it is the kernels', and they do not change.
+
+        Comes last: a process that was profiled launches every graph slower from then on (by 0.3 ms on an H200).
+        """
         if self.start > 0 or not fallback or self.device.type != "cuda":
             return ()
         self.phases.enter("profile")
-        eager = EagerStrategy(step)
         readings = []
         sizes = spread_out(sorted(fallback), MOST_BUSY_SIZES)
         for done, size in enumerate(sizes):
             yield self._progress("profile", done, len(sizes), size)
-            step.load(step.full(size, seed=size), size)
+            group = next(group for group in groups if size <= group.largest)
+            eager = EagerStrategy(group.step)
+            group.step.load(group.step.full(size, seed=size), size)
             eager.prepare(size)
-            graph_ms = busy_ms(partial(owner[size].run, size), self.device)
+            graph_ms = busy_ms(partial(group.strategy.run, size), self.device)
             eager_ms = busy_ms(partial(eager.run, size), self.device)
             if graph_ms is not None and eager_ms is not None:
                 readings.append(BusyReading(size, graph_ms, eager_ms, timings[size].run_ms, fallback[size].step_ms))
-        eager.close()
+            eager.close()
         return tuple(readings)
 
     def rounds(

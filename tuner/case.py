@@ -14,12 +14,13 @@ from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable, FamilyDispatch
 from tuner.engines.base import AllowedSizes, Engine, Lists
 from tuner.engines.kv import KvTokens
-from tuner.front import Front, best_front, problem_of
+from tuner.front import Front, best_front, problem_of, weights_of
 from tuner.guard import Guard
 from tuner.kv_cache import graph_memory, kv_cache
 from tuner.programme import Problem
 from tuner.recommendation import Objective, Scorecard, ServingOptions, Target, TuneRequest
 from tuner.scorecard import list_regret, score
+from tuner.step_cost import step_cost, terms_ms
 from tuner.traffic import Observed, dispatch_of, observe
 from workloads.histogram import StepHistogram
 from workloads.traces.records import Traffic
@@ -212,6 +213,30 @@ class Case:
             if name != observed.decode_family and name in self.profile.families and steps is not None:
                 made[name] = steps
         return made
+
+    def figure_ms(self, lists: Lists, observed: Observed) -> float:
+        """What lists are judged by on a workload: `cost_ms` and `others_ms`."""
+        return self.cost_ms(self.score(lists, observed)) + self.others_ms(lists, observed)
+
+    def others_ms(self, lists: Lists, observed: Observed) -> float:
+        """What steps of other families on the list (`others`) add to a decode step, or to a token.
+
+        By the engine's dispatch and the readings themselves. Steps above every size that a list may hold are left out:
+        they cost the same whatever the list. inf where the time of a step is unknown.
+        """
+        others = self.others(observed)
+        if not others:
+            return 0.0
+        largest = self.problem(observed, self.objective).candidates[-1]
+        buckets = np.array(self.sizes_of(lists), dtype=np.int64)
+        total = 0.0
+        for name, steps in others.items():
+            cost = step_cost(self.profile, DispatchTable.plain(name, buckets), name, steps.sizes)
+            step_ms = cost.ms + terms_ms(self.profile.family(name), steps)
+            servable = steps.sizes <= largest
+            total += float(weights_of(steps, self.objective)[servable] @ step_ms[servable])
+        per_step = total / float(weights_of(observed.decode, self.objective).sum())
+        return math.inf if math.isnan(per_step) else per_step
 
     def cost_ms(self, card: Scorecard) -> float:
         """The figure that the objective minimises; inf where it is unknown."""

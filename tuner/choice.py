@@ -9,6 +9,7 @@ behind every cut, the list is fitted to the guarded histogram (`tuner.guard`) in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import mean
 
@@ -16,7 +17,7 @@ from tuner.case import Case
 from tuner.front import Front
 from tuner.guard import GUARD, Guard
 from tuner.holdout import Window, split, windows
-from tuner.recommendation import FrontPoint, Holdout, Objective, Scorecard
+from tuner.recommendation import FrontPoint, Holdout, Scorecard
 from tuner.traffic import Observed
 from workloads.errors import BadInput, Infeasible
 from workloads.traces.records import Traffic
@@ -65,7 +66,13 @@ def choose(
     case: Case, traffic: Traffic, observed: Observed, front: Front, default: Scorecard, guard: Guard = GUARD
 ) -> Choice:
     """The list to recommend for `traffic`, which `observed` shows under the engine's default."""
-    plain = shortest_good(front, default, case.objective)
+    default_ms = case.cost_ms(default) + case.others_ms(case.default_lists(), observed)
+
+    def cost_ms(point: FrontPoint) -> float:
+        own_ms = point.mean_step_ms if case.objective == "step" else point.tpot_ms
+        return own_ms + case.others_ms(case.lists_of(point.sizes), observed)
+
+    plain = shortest_good(front, cost_ms, default_ms, default.list_length)
     if observed.report is not None and observed.report.overloaded:
         return Choice(plain)  # step sizes then follow the limits, whatever window is looked at
     rolled = windows(case, traffic, observed)
@@ -78,11 +85,11 @@ def choose(
             point = front.at(most) if fitted is None else _fit(case, observed, most, fitted)
             if point is None or not behind or mean(behind) > SLACK_SHARE:
                 continue
-            if _ms(point, case) <= _default_ms(default, case.objective):
+            if cost_ms(point) <= default_ms:
                 return Choice(point, excess, guarded, fitted)
     if rolled:  # neither length kept up: the recorded steps are a poor guide at any length
         point = _fit(case, observed, half, guard)
-        if point is not None and _ms(point, case) <= _default_ms(default, case.objective):
+        if point is not None and cost_ms(point) <= default_ms:
             return Choice(point, _roll(case, rolled, half), _roll(case, rolled, half, guard), guard)
     return Choice(plain, _roll(case, rolled, plain.list_length))
 
@@ -144,36 +151,27 @@ def _roll(case: Case, rolled: tuple[Window, ...], length: int, guard: Guard | No
         point = _fit(case, window.before, length, guard)
         if point is None:
             return ()
-        card = case.score(case.lists_of(point.sizes), window.behind)
-        excess.append(case.cost_ms(card) / case.cost_ms(window.default) - 1.0)
+        default_ms = case.cost_ms(window.default) + case.others_ms(case.default_lists(), window.behind)
+        excess.append(case.figure_ms(case.lists_of(point.sizes), window.behind) / default_ms - 1.0)
     return tuple(excess)
 
 
-def shortest_good(front: Front, default: Scorecard, objective: Objective) -> FrontPoint:
+def shortest_good(
+    front: Front, cost_ms: Callable[[FrontPoint], float], default_ms: float, default_length: int
+) -> FrontPoint:
     """The shortest list that is no slower than the default and near the front's best.
 
     Where that takes more than half of the default's sizes, the best list of half its length is taken, if it is no
     slower than the default. Where no list is as fast as the default, the fastest is returned and the verdict decides.
+
+    Args:
+        cost_ms: what a list is judged by; `default_ms` is the default's.
     """
-
-    def cost_ms(point: FrontPoint) -> float:
-        return point.mean_step_ms if objective == "step" else point.tpot_ms
-
-    as_fast = _default_ms(default, objective)
     best_ms = cost_ms(front.points[-1])
-    half = front.at(max(1, default.list_length // 2))
-    good = [p for p in front.points if cost_ms(p) <= as_fast and cost_ms(p) <= best_ms * (1 + NEAR_BEST_SHARE)]
+    half = front.at(max(1, default_length // 2))
+    good = [p for p in front.points if cost_ms(p) <= min(default_ms, best_ms * (1 + NEAR_BEST_SHARE))]
     if not good:
         return next(p for p in front.points if cost_ms(p) == best_ms)
-    if half is not None and len(good[0].sizes) > len(half.sizes) and cost_ms(half) <= as_fast:
+    if half is not None and len(good[0].sizes) > len(half.sizes) and cost_ms(half) <= default_ms:
         return half
     return good[0]
-
-
-def _default_ms(default: Scorecard, objective: Objective) -> float:
-    value = default.mean_step_ms if objective == "step" else default.tpot_ms
-    return float("inf") if value is None else value
-
-
-def _ms(point: FrontPoint, case: Case) -> float:
-    return point.mean_step_ms if case.objective == "step" else point.tpot_ms

@@ -21,7 +21,7 @@ class ListDrift:
         present, default: scorecards of the list and of the engine's default on the traffic that the list makes.
         best: the best list of at most that length for this traffic; where none so short keeps the constraints, the
             shortest that does.
-        regret: figure of the present list / that of the best - 1.
+        regret: figure of the present list / that of the best - 1 (`Case.figure_ms`).
         noise_share: a regret up to this share is noise.
         distance: share of steps whose size would have to change to make the new histogram of the one that the list was
             chosen for; None where that is not known.
@@ -54,13 +54,13 @@ def list_drift(
     length = max(1, len(case.sizes_of(present)))
     card = case.score(present, observed)
     best = _best(case, observed, length)
-    best_ms = case.cost_ms(case.score(case.lists_of(best.sizes), observed))
+    best_ms = case.figure_ms(case.lists_of(best.sizes), observed)
     cost = case.profile.family(observed.decode_family)
     return ListDrift(
         card,
         case.score(case.default_lists(), observed),
         best,
-        case.cost_ms(card) / best_ms - 1.0,
+        case.figure_ms(present, observed) / best_ms - 1.0,
         noise_share(cost, observed.decode, Thresholds()),
         None if chosen_for is None else distance(chosen_for, observed.decode.counts()),
     )

@@ -13,12 +13,10 @@ import numpy as np
 
 from tuner.case import Case
 from tuner.cost_profile import FamilyCost
-from tuner.dispatch import DispatchTable
-from tuner.engines.base import Lists
 from tuner.exact import solve
 from tuner.front import problem_of, weights_of
 from tuner.programme import Problem
-from tuner.step_cost import step_cost, terms_ms
+from tuner.step_cost import terms_ms
 from tuner.traffic import Observed
 from workloads.arrays import F64, I64
 from workloads.histogram import StepHistogram
@@ -111,26 +109,6 @@ class Mixture:
             shared=tuple(family.weighed(mixture @ steps) for family, steps in families),
         )
         return solve(problem, length).front[-1].sizes
-
-
-def figure_ms(case: Case, seen: Observed, lists: Lists, largest: int) -> float:
-    """Figure of any list for one recording: `Mixture.means_ms` by the engine's dispatch and the readings themselves.
-
-    Args:
-        largest: steps of other families above this size, the last that any list may hold, are left out.
-
-    Returns:
-        inf where the time of a step is unknown.
-    """
-    total = float(weights_of(seen.decode, case.objective).sum())
-    buckets = np.array(case.sizes_of(lists), dtype=np.int64)
-    ms = case.cost_ms(case.score(lists, seen))
-    for name, steps in case.others(seen).items():
-        cost = step_cost(case.profile, DispatchTable.plain(name, buckets), name, steps.sizes)
-        step_ms = cost.ms + terms_ms(case.profile.family(name), steps)
-        servable = steps.sizes <= largest
-        ms += float(weights_of(steps, case.objective)[servable] @ step_ms[servable]) / total
-    return float("inf") if np.isnan(ms) else ms
 
 
 def _pooled(steps: Sequence[StepHistogram | None]) -> StepHistogram:

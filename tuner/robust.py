@@ -18,7 +18,7 @@ import numpy as np
 
 from tuner.case import Case
 from tuner.front import length_bound
-from tuner.mixture import Mixture, figure_ms
+from tuner.mixture import Mixture
 from tuner.traffic import Observed
 from workloads.arrays import F64
 from workloads.errors import BadUsage
@@ -88,7 +88,6 @@ def robust_list(case: Case, observed: Mapping[str, Observed], length: int) -> Ro
     alone = [mixed.best_sizes(row, length) for row in np.eye(len(observed))]
     least_ms = np.array([mixed.means_ms(sizes)[t] for t, sizes in enumerate(alone)])
     sizes, worst, bound = least_worst(mixed, least_ms, length, alone)
-    largest = int(mixed.problem.candidates[-1])
     return Robust(
         sizes,
         worst - 1.0,
@@ -96,8 +95,7 @@ def robust_list(case: Case, observed: Mapping[str, Observed], length: int) -> Ro
         worst - bound,
         case.score(case.lists_of(sizes), max(observed.values(), key=lambda seen: seen.reachable)).worst_regret,
         tuple(
-            _of_trace(case, name, seen, sizes, best, largest)
-            for (name, seen), best in zip(observed.items(), alone, strict=True)
+            _of_trace(case, name, seen, sizes, best) for (name, seen), best in zip(observed.items(), alone, strict=True)
         ),
     )
 
@@ -136,11 +134,8 @@ def least_worst(
     return sizes, worst, min(bound, worst)
 
 
-def _of_trace(
-    case: Case, name: str, seen: Observed, sizes: tuple[int, ...], best: tuple[int, ...], largest: int
-) -> OfTrace:
+def _of_trace(case: Case, name: str, seen: Observed, sizes: tuple[int, ...], best: tuple[int, ...]) -> OfTrace:
     of_list, of_best, of_default = (
-        figure_ms(case, seen, lists, largest)
-        for lists in (case.lists_of(sizes), case.lists_of(best), case.default_lists())
+        case.figure_ms(lists, seen) for lists in (case.lists_of(sizes), case.lists_of(best), case.default_lists())
     )
     return OfTrace(name, of_list, of_default, best, of_best, of_list / of_best - 1.0)

@@ -15,6 +15,7 @@ from tests.tuner.test_exact import MS, problems, whole_cost
 from tests.tuner.test_traffic import steps, with_mixed
 from tuner.budget import Budget
 from tuner.case import Case
+from tuner.choice import choose
 from tuner.cost_profile import CostProfile
 from tuner.drift import distance, list_drift
 from tuner.engines.registry import engine
@@ -207,6 +208,23 @@ def test_drift_says_what_choosing_again_would_bring(case: Case) -> None:
     moved = list_drift(case, case.observe(steps(NIGHT), lists), lists, DAY)
     assert moved.retune and moved.regret > moved.noise_share > 0 and moved.distance == pytest.approx(1.0)
     assert len(moved.best.sizes) <= 8
+
+
+def test_a_length_that_leaves_mixed_steps_slower_is_not_good_enough(mixed_case: Case) -> None:
+    """Decode steps alone are served by few sizes; each mixed step pays for the gap above them."""
+    default = mixed_case.default_lists()
+    seen = mixed_case.observe(with_mixed(DAY, {n: 30 for n in range(262, 512, 10)}), default)
+    only = CostProfile("one", {"decode_full": mixed_case.profile.family("decode_full")})
+    blind = replace(mixed_case, profile=only)
+    lists = [
+        mixed_case.lists_of(choose(case, seen.steps, seen, case.front(seen), case.score(default, seen)).point.sizes)
+        for case in (mixed_case, blind)
+    ]
+    of_both, of_decode, of_default = (mixed_case.figure_ms(each, seen) for each in (*lists, default))
+    assert of_both <= of_default < of_decode
+    drifted = list_drift(mixed_case, seen, lists[1])
+    assert drifted.regret > 0.01  # a better list of that length is one that mixed steps share
+    assert list_drift(mixed_case, seen, lists[0]).regret == pytest.approx(0.0, abs=0.003)
 
 
 def test_distance_is_the_share_of_steps_to_move() -> None:

@@ -190,6 +190,8 @@ def _curve(name: str, cost: FamilyCost) -> list[str]:
         f"larger one{_worst(cost, inverted)}; the worst regret is {regret:.2f}, at size {at}.",
         _price(cost),
     ]
+    if cost.context_tokens > 1:
+        told.insert(0, f"Every row of these steps has {cost.context_tokens:,.0f} tokens of context.")
     if len(known):
         told.append(f"Start-to-start spread: median {np.median(known):.2%} of a step, largest {known.max():.2%}.")
     return [f"### {name}", "", *table, "", *told, ""]

@@ -27,6 +27,13 @@ def test_the_results_are_current(repository: Path, page: dict[str, Any]) -> None
     assert written == page["render"](), "run: python docs/make_in_engine.py"
 
 
+def test_the_shipped_profiles_are_what_their_starts_make(repository: Path, page: dict[str, Any]) -> None:
+    made = page["shipped"]()
+    assert made
+    for name, text in made.items():
+        assert (repository / "profiles" / name).read_text() == text, "run: python docs/make_in_engine.py"
+
+
 def test_without_an_experiment_nothing_is_written(tmp_path: Path, page: dict[str, Any]) -> None:
     render: Callable[[Path], str] = page["render"]
     assert render(tmp_path) == ""

@@ -6,7 +6,6 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ def build_engine_profile(
             "engine": f"{engine.name}@{versions[0] if len(versions) == 1 else engine.version}",
             "measurement": _protocol(starts, terms, protocol) | ({"mixed": MIXED_MEASUREMENT} if mixed else {}),
         },
-        recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        recorded_at=max(start.started_at for start in starts),
         command=command,
         starts=max(1, len(measured(starts, "profile"))),
     )

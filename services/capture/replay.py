@@ -107,7 +107,7 @@ class ReplaySession:
             share = room / needed[step]
             self.lengths[step] = (self.lengths[step] * share).long().clamp(min=1)
         capacity = max(rounded(int(lengths.max())) for lengths in self.lengths.values())
-        pool = min(max(needed.values()), room) + 2 * padding
+        pool = min(max(needed.values()), room) + padding  # a context that is cut ends in pages that are not full
         return session.decode_step(rows, capacity, tokens=pool), len(clipped) / len(self.lengths)
 
     def _runnable(self, step: DecodeStep, graphs: Strategy, eager: Strategy) -> list[tuple[Case, Strategy]]:

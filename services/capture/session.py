@@ -306,9 +306,9 @@ class CaptureSession:
     ) -> Generator[Progress, None, tuple[Group, ...]]:
         """Sizes above the ladder, added to what was timed: after all that lists are chosen by, on a step of their own.
 
-        A process that has run them runs every graph slower from then on, whatever its size (by 0.2 ms on an H200 once
-        steps of 576 to 1024 rows had run, a tenth of a step of Qwen3-0.6B), and no engine that stops at the ladder's
-        end pays that.
+        Once a second strategy has captured graphs in a process, on a stream and in a pool of its own, every graph of it
+        is slower, whatever its size: by 0.2 ms on an H200, a tenth of a step of Qwen3-0.6B. A ladder that holds the same
+        sizes itself does not show that, nor does an engine, which captures one ladder.
         """
         sizes = self.spec.fallback_sizes
         if not sizes:

@@ -4,7 +4,8 @@ A row adds one token, or q of them where an engine verifies drafts: then its las
 
 `plan` runs outside the graph before every step and turns positions and lengths into whatever the kernel reads.
 `over(...)` gives the part that runs inside: it touches only the tensors of `arguments`, whose addresses never change.
-Padded rows have length one and write into their own slot, so they cost attention almost nothing and touch no real row.
+Padded rows have length one and write where no real row ever reads, so they cost attention almost nothing and touch no
+real row, of this step or another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from services.capture.attention.kv_cache import PAGE_TOKENS, CacheLayout, KvCache
+from services.capture.attention.kv_cache import PAGE_TOKENS, CacheLayout, KvCache, rounded
 from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
@@ -34,8 +35,11 @@ class DecodeAttention(ABC):
         self.cache = KvCache(config, layout) if cache is None else cache
         rows = torch.arange(layout.rows + 1, dtype=torch.int32, device=layout.device)
         self._row_start = rows * layout.capacity
+        self._padding_start: Tensor | None = None
         if self.cache.packed:
             self._row_start.zero_()
+            if layout.padding_tokens:
+                self._padding_start = rows * rounded(layout.new_tokens) + self.cache.pool_tokens
         self._slots = self._row_start[: layout.rows].long().repeat_interleave(layout.new_tokens)
 
     @abstractmethod
@@ -56,12 +60,18 @@ class DecodeAttention(ABC):
     def over(self, *tensors: Tensor) -> Attention:
         """The capturable part over the tensors of `arguments`."""
 
-    def plan_slots(self, positions: Tensor, lengths: Tensor) -> None:
-        """Where every row begins (in a packed cache) and where its new tokens go."""
+    def plan_slots(self, positions: Tensor, lengths: Tensor, real: int) -> None:
+        """Where every row begins (in a packed cache) and where its new tokens go.
+
+        Args:
+            real: the first so many rows are no padding.
+        """
         size, q = len(lengths), self.tokens_per_row
         if self.cache.packed:
             pages = torch.div(lengths + (PAGE_TOKENS - 1), PAGE_TOKENS, rounding_mode="floor")
             torch.cumsum(pages * PAGE_TOKENS, 0, dtype=torch.int32, out=self._row_start[1 : size + 1])
+            if self._padding_start is not None and real < size:
+                self._row_start[real : size + 1] = self._padding_start[: size + 1 - real]
         slots = self._slots[: size * q].view(size, q)
         torch.add(self._row_start[:size, None], positions.view(size, q), out=slots)
 

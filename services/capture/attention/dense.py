@@ -29,7 +29,7 @@ class DenseAttention(DecodeAttention):
         self._token = torch.arange(layout.capacity, device=layout.device)
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
-        self.plan_slots(positions, lengths)
+        self.plan_slots(positions, lengths, len(host_lengths))
         mask = self._mask[: len(positions)]
         mask.zero_().masked_fill_(self._token > positions[:, None], float("-inf"))
 

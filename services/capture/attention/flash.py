@@ -26,7 +26,7 @@ class FlashAttention(DecodeAttention):
         self._query_start = rows * layout.new_tokens
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
-        self.plan_slots(positions, lengths)
+        self.plan_slots(positions, lengths, len(host_lengths))
 
     def arguments(self, size: int, lengths: Tensor) -> tuple[Tensor, ...]:
         starts = self._query_start[: size + 1], self._row_start[: size + 1]

@@ -41,13 +41,14 @@ class FlashinferAttention(DecodeAttention):
         self._wrappers: dict[int, Any] = {}
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
-        self.plan_slots(positions, lengths)
-        self._plan(len(positions), F.pad(host_lengths, (0, len(positions) - len(host_lengths)), value=1))
+        self.plan_slots(positions, lengths, len(host_lengths))
+        padded = F.pad(host_lengths, (0, len(positions) - len(host_lengths)), value=1)
+        self._plan(len(positions), padded, len(host_lengths))
 
     def arguments(self, size: int, lengths: Tensor) -> tuple[Tensor, ...]:
         if size not in self._wrappers:
             self._wrappers[size] = self._wrapper(size)
-            self._plan(size, torch.ones(size, dtype=torch.int32))
+            self._plan(size, torch.ones(size, dtype=torch.int32), size)
         return self._slots[:size], self.cache.keys, self.cache.values
 
     def over(self, *tensors: Tensor) -> Attention:
@@ -66,12 +67,12 @@ class FlashinferAttention(DecodeAttention):
             paged_kv_last_page_len_buffer=self._last_page[:size],
         )
 
-    def _plan(self, size: int, host_lengths: Tensor) -> None:
+    def _plan(self, size: int, host_lengths: Tensor, real: int) -> None:
         config, dtype = self.config, self.cache.keys.dtype
         indptr, last_page = page_layout(host_lengths)
         self._wrappers[size].plan(
             indptr,
-            self._page_indices(indptr),
+            self._page_indices(indptr, real),
             last_page,
             config.heads,
             config.kv_heads,
@@ -81,9 +82,12 @@ class FlashinferAttention(DecodeAttention):
             kv_data_type=dtype,
         )
 
-    def _page_indices(self, indptr: Tensor) -> Tensor:
-        """Physical pages of all rows, row after row."""
-        total = int(indptr[-1])
+    def _page_indices(self, indptr: Tensor, real: int) -> Tensor:
+        """Physical pages of all rows, row after row; the first `real` are no padding."""
+        total, padded = int(indptr[-1]), len(indptr) - 1 - real
+        if self._padding_start is not None and padded:
+            first = self.cache.pool_tokens // PAGE_TOKENS
+            return torch.cat((self._pages[: total - padded], self._pages[first : first + padded]))
         row_pages = self.cache.capacity // PAGE_TOKENS
         if self.cache.packed or row_pages == 1:
             return self._pages[:total]

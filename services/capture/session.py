@@ -306,9 +306,9 @@ class CaptureSession:
     ) -> Generator[Progress, None, tuple[Group, ...]]:
         """Sizes above the ladder, added to what was timed: after all that lists are chosen by, on a step of their own.
 
-        Once a second strategy has captured graphs in a process, on a stream and in a pool of its own, every graph of it
-        is slower, whatever its size: by 0.2 ms on an H200, a tenth of a step of Qwen3-0.6B. A ladder that holds the same
-        sizes itself does not show that, nor does an engine, which captures one ladder.
+        Once a second strategy has captured graphs in a process, on a stream and in a pool of its own, every graph of
+        the process is slower, whatever its size: by 0.2 ms on an H200, a tenth of a step of Qwen3-0.6B. A ladder that
+        holds the same sizes itself does not show that.
         """
         sizes = self.spec.fallback_sizes
         if not sizes:

@@ -143,10 +143,10 @@ def _held_out(profile: CostProfile, other: Path) -> Iterator[Block]:
                 told = (*figures, "held" if found.held else "missed", _worst(steps, each.sizes))
                 rows.append((f"{of.workload.name}, {item.name}", str(each.starts), *told))
     yield Words(
-        f"Predicted against measured: this profile and the replayed steps of `{other.name}`. Those starts ran with other "
-        "lists, and nothing of them is in it; but what they showed changed how profiles are measured, so it is no blind "
-        f"test. The target for a mean is {plan.thresholds.prediction_share:.0%}, or the start-to-start band where that is "
-        "wider."
+        f"Predicted against measured: this profile and the replayed steps of `{other.name}`. Those starts ran with "
+        "other lists, and nothing of them is in it; but what they showed changed how profiles are measured, so it is no "
+        f"blind test. The target for a mean is {plan.thresholds.prediction_share:.0%}, or the start-to-start band where "
+        "that is wider."
     )
     columns = (
         "workload, list",
@@ -156,7 +156,7 @@ def _held_out(profile: CostProfile, other: Path) -> Iterator[Block]:
         "off by",
         "start-to-start band",
         "",
-        "worst step",
+        "worst step, rows x tokens",
     )
     yield Table(columns, tuple(rows))
 

@@ -142,11 +142,11 @@ def _held_out(profile: CostProfile, other: Path) -> Iterator[Block]:
                 steps = predicted_steps(each.asked, of.workload.steps, profile, engine, options)
                 told = (*figures, "held" if found.held else "missed", _worst(steps, each.sizes))
                 rows.append((f"{of.workload.name}, {item.name}", str(each.starts), *told))
+    target = f"{plan.thresholds.prediction_share:.0%}"
     yield Words(
         f"Predicted against measured: this profile and the replayed steps of `{other.name}`. Those starts ran with "
-        "other lists, and nothing of them is in it; but what they showed changed how profiles are measured, so it is no "
-        f"blind test. The target for a mean is {plan.thresholds.prediction_share:.0%}, or the start-to-start band where "
-        "that is wider."
+        "other lists, and nothing of them is in it; but what they showed changed how profiles are measured, so it is "
+        f"no blind test. The target for a mean is {target}, or the start-to-start band where that is wider."
     )
     columns = (
         "workload, list",

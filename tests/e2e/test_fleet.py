@@ -35,7 +35,7 @@ def test_a_measurement_is_seen_on_the_fleet_and_becomes_a_profile(stack, page: P
     expect(page.get_by_role("button", name="Cancel seen-in-a-browser")).to_be_visible()
 
     page.get_by_role("link", name="Fleet").click()
-    expect(page.get_by_text("Jobs in line")).to_be_visible()
+    expect(page.get_by_role("heading", name="Jobs in line")).to_be_visible()
     follow = page.get_by_role("button", name="Follow the profile seen-in-a-browser")
     expect(follow).to_be_visible(timeout=MEASURE_TIMEOUT_MS)  # a worker is at work on it
     measuring = page.get_by_test_id("stMetric").filter(has_text="Measuring").first

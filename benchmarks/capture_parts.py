@@ -15,8 +15,8 @@ import torch
 from services.capture.attention.choose import choose_attention
 from services.capture.job import plan_job
 from services.capture.pool import OnProgress, measure
+from services.capture.process import resolve_device
 from services.capture.readings import StepModel
-from services.capture.session import resolve_device
 from services.capture.spec import AttentionChoice, Device, DraftShape, MeasureSpec, Strategy, default_sizes, family_spec
 from services.capture.start_notes import notes
 from services.capture.verification import Spread

@@ -8,20 +8,18 @@ from dataclasses import replace
 
 import torch
 
-from services.capture.attention.choose import choose_attention
 from services.capture.attention.kv_cache import rounded
 from services.capture.decode_step import DecodeStep
 from services.capture.failures import TORCH_ERRORS, failure_of
+from services.capture.process import Process
 from services.capture.provenance import device_facts, model_facts, software_facts
 from services.capture.readings import Progress
 from services.capture.replay_job import CaseReading, ReplayJob, ReplayReport, ReplayStep, pair_of
-from services.capture.session import CaptureSession
 from services.capture.spec import list_spec
 from services.capture.strategies.base import Strategy
 from services.capture.strategies.choose import make_strategy
 from services.capture.strategies.eager import EagerStrategy
 from workloads.errors import MeasurementFailed
-from workloads.models.weights import build_decoder
 
 _TOLERANCE = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-8, torch.float32: 1e-4}
 _FREE_SHARE = 0.75  # of the memory left after the weights; graphs and logits need the rest
@@ -37,7 +35,7 @@ class ReplaySession:
         self.lengths = {step: torch.from_numpy(step.lengths()) for step in job.steps}
         longest = max(int(lengths.max()) for lengths in self.lengths.values())
         spec = replace(list_spec(job.spec, job.sizes), contexts=(rounded(longest),), repeats=job.repeats)
-        self.session = CaptureSession(spec)
+        self.session = Process(spec)
 
     def run(self) -> Generator[Progress, None, ReplayReport]:
         """Capture, compare every bucket with eager once, replay.
@@ -47,13 +45,7 @@ class ReplaySession:
             MeasurementFailed: the device was lost, or nothing could be captured.
         """
         session, spec = self.session, self.session.spec
-        yield Progress("build", 0, 1)
-        session.decoder = build_decoder(
-            spec.model, positions=spec.positions, device=session.device, dtype=session.dtype, seed=spec.seed
-        )
-        session.phases.enter("attention")
-        session.backend = choose_attention(session.decoder.config, session.dtype, session.device, spec.attention)
-        session.phases.enter("build")
+        yield from session.build()
         step, clipped_share = self._step()
         graphs = make_strategy(spec.strategy, step, session.device, warmup=spec.warmup)
         eager = EagerStrategy(step)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from services.capture import few_probes, process
 from services.capture import session as session_module
 from services.capture.pool import measure, measure_profile
 from services.capture.readings import Progress
@@ -94,7 +95,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def make(name: str, program: object, device: object, *, warmup: int) -> TracedStrategy:
         return FailingStrategy(program, warmup=warmup)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session_module, "make_strategy", make)
+    monkeypatch.setattr(process, "make_strategy", make)
     yield
 
 
@@ -222,7 +223,7 @@ def test_few_probes_choose_their_own_sizes_and_a_second_start_reads_them_again()
 
 @pytest.mark.usefixtures("even_clock")
 def test_probing_ends_in_time_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "PROBING_S", 0.0)
+    monkeypatch.setattr(few_probes, "PROBING_S", 0.0)
     plan = ProbePlan(candidates=tuple(range(1, 17)), tolerance=0.0001, at_once=2)
     probing = measure(small(sizes=(1, 8, 16), probing=plan), use_ray=False).reports[0].probing
     assert probing is not None and probing.rounds == 0 and probing.sizes == (1, 8, 16)

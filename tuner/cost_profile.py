@@ -31,7 +31,7 @@ class FamilyCost:
             many real rows without a graph, on the same scope as step_ms. `spread_ms` is the standard deviation of
             the per-start medians. `memory_mib` is marginal, in capture order, without the pool.
         starts: int64 [N], fresh processes that measured the point.
-        context_tokens: context length of every row while step_ms was measured; 1 means step_ms is pure g.
+        context_tokens: context length of every row while step_ms was measured; 1 means step_ms is g and the curve.
         attention_ms_per_mtoken: a, milliseconds per million real KV tokens.
         row_ms: h, milliseconds per real row.
         row_curve: what that many real rows cost beyond h x rows.
@@ -92,9 +92,10 @@ class FamilyCost:
         return self.row_ms * rows + self.row_curve.at(rows)
 
     def _terms_ms(self) -> F64:
-        """What rows and KV tokens added to every full step while it was measured: float64 [N]."""
+        """What rows and KV tokens added to every full step while it was measured: float64 [N]. A row of length one
+        adds no context, and h is the price of one with a context; it is a real row all the same."""
         if self.context_tokens <= 1:
-            return np.zeros(len(self.sizes))
+            return self.row_curve.at(self.sizes)
         return self.extra_ms(self.sizes, self.sizes.astype(np.float64) * self.context_tokens)
 
     @property

@@ -45,6 +45,12 @@ class RowCurve:
         found: F64 = np.interp(np.asarray(rows, dtype=np.float64), self.rows.astype(np.float64), self.rows_ms)
         return found
 
+    def within(self, sizes: I64, most_ms: F64) -> RowCurve:
+        """The curve, scaled down where noise has made it larger than `most_ms` at one of `sizes`."""
+        at_ms = self.at(sizes)
+        over = at_ms > most_ms
+        return self.scaled(float((most_ms[over] / at_ms[over]).min())) if over.any() else self
+
     def scaled(self, factor: float) -> RowCurve:
         return RowCurve(self.rows, self.rows_ms * factor)
 

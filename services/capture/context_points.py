@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import torch
 
@@ -12,7 +12,7 @@ from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.process import Process
 from services.capture.readings import Progress, StepModel, Timing
 from services.capture.replay_job import LENGTH_SPREAD, ReplayStep
-from services.capture.step_model import ContextReading, fit, plan_points
+from services.capture.step_model import ContextReading, curve_point, fit, plan_points, powers_up_to
 from services.capture.strategies.choose import make_strategy
 
 
@@ -26,11 +26,15 @@ def step_model(process: Process, timings: dict[int, Timing]) -> Generator[Progre
     budget_bytes = min(spec.max_kv_gib * 2**30, 0.6 * process.meter.free_mib() * 2**20)
     ladder = [size for size in spec.sizes if size in timings]
     points = plan_points(ladder, spec.contexts, bytes_per_token=_kv_bytes(process), budget_bytes=budget_bytes)
+    curved = curve_point(points) if process.decoder.config.experts is not None else None
     measured: list[ContextReading] = []
     for done, (context, bucket) in enumerate(points):
         yield process.progress("step_model", done, len(points), bucket)
         try:
-            measured += _context_point(process, context, bucket)
+            rows = {max(1, round(fill * bucket)) for fill in spec.fills}
+            if (context, bucket) == curved:
+                rows.update(powers_up_to(bucket))
+            measured += _context_point(process, context, bucket, sorted(rows, reverse=True))
         except TORCH_ERRORS as error:
             process.failures.append(failure_of(bucket, error))
         process.free()
@@ -39,9 +43,8 @@ def step_model(process: Process, timings: dict[int, Timing]) -> Generator[Progre
     return fit(measured)
 
 
-def _context_point(process: Process, context: int, bucket: int) -> list[ContextReading]:
-    """Every fill of one bucket with rows of different lengths, beside the bucket alone."""
-    rows = dict.fromkeys(max(1, round(fill * bucket)) for fill in process.spec.fills)
+def _context_point(process: Process, context: int, bucket: int, rows: Sequence[int]) -> list[ContextReading]:
+    """One bucket filled with so many rows of different lengths each, beside the bucket alone."""
     lengths = {n: torch.from_numpy(ReplayStep(n, n * context).lengths()) for n in rows}
     longest = max(int(of.max()) for of in lengths.values())
     step = process.rows_step(bucket, rounded(longest), tokens=bucket * (context + 2 * PAGE_TOKENS))

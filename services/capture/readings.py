@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
+from tuner.row_curve import NO_CURVE, RowCurve
 from workloads.errors import CaptuneError
 
 # `attention` chooses a backend and may compile its kernels; `plan` thinks probes over and may compile the solver.
@@ -27,7 +30,9 @@ Phase = Literal[
     "done",
 ]
 
-CLAIMED_RESIDUAL_SHARE = 0.05  # the median residual of the step model stays below this, or it is called an estimate
+# Residuals of the step model stay below these, or it is called an estimate: of half the points, and of nine in ten.
+CLAIMED_RESIDUAL_SHARE = 0.05
+CLAIMED_RESIDUAL_SHARE_P90 = 0.1
 
 LAUNCH_BOUND_SHARE = 0.9
 
@@ -167,29 +172,40 @@ class StepModelPoint:
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """step = g(bucket) + a x KV tokens + h x rows with g = length-one step + constant, by least squares, none < 0."""
+    """step = g(bucket) + a x KV tokens + h x rows + C(rows), by least squares; g = length-one step + constant -
+    C(bucket). No price is below 0; C is `row_curve`, and nothing where only some degrees of filling were read."""
 
     attention_ms_per_mtoken: float
     row_ms: float
     points: tuple[StepModelPoint, ...]
     constant_ms: float = 0.0
+    row_curve: RowCurve = NO_CURVE
 
     @property
     def trusted(self) -> bool:
         """Whether the fit explains what was measured as well as is claimed. Where it does not, its terms stay in the
         profile, since no context at all would be further off, and nothing measured may be claimed from them."""
-        return self.median_residual_share <= CLAIMED_RESIDUAL_SHARE
+        most = (CLAIMED_RESIDUAL_SHARE, CLAIMED_RESIDUAL_SHARE_P90)
+        return self.median_residual_share <= most[0] and self.p90_residual_share <= most[1]
 
     @property
     def worst_residual_share(self) -> float:
         """Largest |residual| / measured step; 0 without points."""
-        return max((abs(point.residual_ms) / point.step_ms for point in self.points), default=0.0)
+        return max(self._residual_shares, default=0.0)
+
+    @property
+    def p90_residual_share(self) -> float:
+        """|residual| / measured step that a tenth of the points exceed; 0 without points."""
+        return float(np.quantile(self._residual_shares, 0.9)) if self.points else 0.0
 
     @property
     def median_residual_share(self) -> float:
         """Median |residual| / measured step; 0 without points."""
-        shares = [abs(point.residual_ms) / point.step_ms for point in self.points]
-        return statistics.median(shares) if shares else 0.0
+        return statistics.median(self._residual_shares) if self.points else 0.0
+
+    @property
+    def _residual_shares(self) -> list[float]:
+        return [abs(point.residual_ms) / point.step_ms for point in self.points]
 
 
 @dataclass(frozen=True, slots=True)

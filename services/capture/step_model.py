@@ -1,7 +1,11 @@
-"""The step model: step = g(bucket) + a x real KV tokens + h x real rows, fitted on steps with real context.
+"""The step model: step = g(bucket) + a x real KV tokens + h x real rows + C(real rows), fitted on steps with context.
 
-g is the curve of length-one steps plus a constant: what any real context costs at any bucket (more than one page to
-read, rows split over the GPU and merged again), and what steps of length one never show.
+Real rows of a mixture of experts choose different experts, and padded rows are all alike and choose the same few: a
+bucket with few real rows reads fewer weights than a full one. C is that; dense models have none. A full bucket of
+length one holds C of its own rows, so its g is what is left of it without C.
+
+g is the curve of length-one steps, less C, plus a constant: what any real context costs at any bucket (more than one
+page to read, rows split over the GPU and merged again), and what steps of length one never show.
 
 What flashinfer's paged decode does, and which term takes it: the KV cache is streamed at memory bandwidth (a). Where a
 bucket has fewer (row, KV head) pairs than the GPU has places for them, rows are split and merged: that costs about the
@@ -18,11 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.capture.readings import StepModel, StepModelPoint
-from workloads.arrays import F64
+from services.capture.terms_fit import bends, least_squares, slopes
+from tuner.row_curve import NO_CURVE, RowCurve
+from workloads.arrays import F64, I64
 
 BUCKET_PARTS = (1, 4, 16)
 """Buckets of a context: the largest, and these parts of it. Steps of every scale then weigh alike; the largest alone
 would fit the price of a token and leave the constant, which is most of a small step's context, to chance."""
+
+CURVE_FILLS = 4
+"""Degrees to which a bucket is filled at one context, from which on they bend a curve over rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +63,64 @@ def plan_points(
     return points
 
 
+def curve_point(points: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """The one of `plan_points` to be filled to every power of two: at the shortest context, which keeps attention out
+    of it, the second largest bucket, which holds enough rows to choose every expert. None without points."""
+    if not points:
+        return None
+    shortest = min(context for context, _ in points)
+    buckets = sorted((bucket for context, bucket in points if context == shortest), reverse=True)
+    return shortest, buckets[min(1, len(buckets) - 1)]
+
+
+def powers_up_to(bucket: int) -> tuple[int, ...]:
+    """1, 2, 4, ... below `bucket`, and `bucket`."""
+    return (*(2**i for i in range((bucket - 1).bit_length())), bucket)
+
+
 def _nearest(sizes: Sequence[int], wanted: float) -> int:
     return min(sizes, key=lambda size: abs(size - wanted))
 
 
 def fit(readings: Sequence[ContextReading]) -> StepModel:
-    """Least squares for the constant, a and h, none below 0, over residuals as shares of the measured step: what a
-    promise of some per cent is about, and what keeps the longest steps from deciding alone."""
+    """Least squares for the constant, a and h, none below 0, and the curve over rows where a bucket was filled to
+    enough degrees, over residuals as shares of the measured step: what a promise of some per cent is about, and what
+    keeps the longest steps from deciding alone."""
     mtokens = np.array([one.rows * one.context_tokens * 1e-6 for one in readings])
     rows = np.array([float(one.rows) for one in readings])
+    buckets = np.array([float(one.bucket) for one in readings])
     step_ms = np.array([one.step_ms for one in readings])
     extra_ms = step_ms - np.array([one.alone_ms for one in readings])
-    columns = np.column_stack((np.ones(len(rows)), mtokens, rows))
-    terms = _not_negative(columns / step_ms[:, None], extra_ms / step_ms)
-    residual_ms = extra_ms - columns @ terms
+    prices = np.column_stack((np.ones(len(rows)), mtokens, rows))
+    knots = _curve_rows(readings)
+    # A full bucket of length one holds the curve at its own number of rows already.
+    curved = bends(rows, knots) - bends(buckets, knots) if len(knots) else np.zeros((len(rows), 0))
+    smooth = slopes(knots) if len(knots) else None
+    share = step_ms[:, None]
+    found, terms = least_squares(curved / share, prices / share, extra_ms / step_ms, smooth)
+    residual_ms = extra_ms - curved @ found - prices @ terms
     points = tuple(
         StepModelPoint(one.bucket, one.rows, one.context_tokens, one.step_ms, float(extra), float(residual))
         for one, extra, residual in zip(readings, extra_ms, residual_ms, strict=True)
     )
     constant_ms, a, h = (float(term) for term in terms)
-    return StepModel(attention_ms_per_mtoken=a, row_ms=h, constant_ms=constant_ms, points=points)
+    return StepModel(
+        attention_ms_per_mtoken=a, row_ms=h, constant_ms=constant_ms, points=points, row_curve=_curve(knots, found)
+    )
 
 
-def _not_negative(columns: F64, target: F64) -> F64:
-    """Least squares with coefficients >= 0: the best of the free optima over every choice of columns."""
-    count = columns.shape[1]
-    best, least = np.zeros(count), float(np.square(target).sum())
-    for chosen in range(1, 2**count):
-        keep = [i for i in range(count) if chosen >> i & 1]
-        some = np.linalg.lstsq(columns[:, keep], target, rcond=None)[0]
-        loss = float(np.square(columns[:, keep] @ some - target).sum())
-        if np.all(some >= 0) and loss < least:
-            best, least = np.zeros(count), loss
-            best[keep] = some
-    return best
+def _curve_rows(readings: Sequence[ContextReading]) -> I64:
+    """Real rows of the buckets that were filled to `CURVE_FILLS` degrees or more at one context."""
+    filled: dict[tuple[int, int], set[int]] = {}
+    for one in readings:
+        filled.setdefault((one.bucket, one.context_tokens), set()).add(one.rows)
+    many = (rows for rows in filled.values() if len(rows) >= CURVE_FILLS)
+    return np.array(sorted(set().union(*many)), dtype=np.int64)
+
+
+def _curve(knots: I64, found: F64) -> RowCurve:
+    """From values above the first knot's; only differences were read, and the lowest value is 0."""
+    if not len(knots):
+        return NO_CURVE
+    ms = np.concatenate(([0.0], found))
+    return RowCurve(knots, ms - ms.min())

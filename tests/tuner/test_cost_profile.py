@@ -36,6 +36,22 @@ def test_rows_that_cost_more_than_a_price_each_are_taken_off_too() -> None:
     assert cost.bucket_ms() == pytest.approx([6.0 - 2 * 0.15, 8.0 - 4 * 0.15 - 0.4, 7.0 - 8 * 0.15 - 0.4])
 
 
+def test_a_row_of_length_one_is_a_real_row() -> None:
+    """Read full and without context, a bucket holds the curve at its own size, and no price of contexts."""
+    curve = RowCurve.of((2, 4), (0.0, 0.4))
+    cost = three(fallback_ms=np.array([np.nan, 10.0, 14.0]), row_ms=0.05, row_curve=curve)
+    assert cost.bucket_ms() == pytest.approx([6.0, 7.6, 6.6])
+    assert cost.fallback_ms_at(np.array([4, 8])) == pytest.approx([9.6, 13.6])
+    assert cost.bucket_ms_at(np.array([8])) + cost.extra_ms(np.array([2]), np.array([0])) == pytest.approx([6.7])
+
+
+def test_a_curve_that_noise_made_larger_than_a_step_is_scaled_down() -> None:
+    curve = RowCurve.of((2, 4), (0.0, 8.0))
+    sizes = np.array([2, 4])
+    assert curve.within(sizes, np.array([6.0, 9.0])) is curve
+    assert curve.within(sizes, np.array([6.0, 2.0])).rows_ms.tolist() == [0.0, 2.0]
+
+
 def test_fallback_is_known_where_it_was_measured_and_follows_its_slope() -> None:
     cost = three(fallback_ms=np.array([np.nan, 10.0, 14.0]))
     assert cost.fallback_ms_at(np.array([1, 4, 6, 8, 10])).tolist() == [10.0, 10.0, 12.0, 14.0, 16.0]

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from services.capture.terms_fit import bends, least_squares, slopes
 from tuner.row_curve import NO_CURVE, RowCurve
 from workloads.arrays import F64, I64
 from workloads.errors import MeasurementFailed
 
 _MOST_PRICED_SHARE = 0.9
-_SMOOTHING = 1e-3  # of the loss, for the curve's bends: decides only what no reading does
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +96,17 @@ def fit_terms(points: Sequence[TermPoint]) -> StepTerms:
     rows = np.array([point.rows for point in points], dtype=np.float64)
     one_hot = np.array([[float(point.bucket == bucket) for bucket in buckets] for point in points])
     prices = np.array([[point.rows * point.context_tokens * 1e-6, float(point.rows)] for point in points])
-    free = np.column_stack((one_hot, _bends(rows, knots))) / step_ms[:, None]
-    smooth = np.column_stack((np.zeros((len(knots) - 1, len(buckets))), _slopes(knots)))
-    used, solution = _best(free, prices / step_ms[:, None], smooth)
-    terms = dict(zip(used, solution[free.shape[1] :], strict=True))
-    columns = np.column_stack((free, prices[:, used] / step_ms[:, None]))
-    residual: F64 = np.abs(columns @ solution - 1.0)
-    row_ms = float(terms.get(1, 0.0))
-    curve_ms = np.concatenate(([0.0], solution[len(buckets) : free.shape[1]]))
+    free = np.column_stack((one_hot, bends(rows, knots))) / step_ms[:, None]
+    priced = prices / step_ms[:, None]
+    smooth = np.column_stack((np.zeros((len(knots) - 1, len(buckets))), slopes(knots)))
+    found, (attention_ms, row_ms) = least_squares(free, priced, np.ones(len(points)), smooth)
+    residual: F64 = np.abs(free @ found + priced @ (attention_ms, row_ms) - 1.0)
+    curve_ms = np.concatenate(([0.0], found[len(buckets) :]))
     shift_ms = max(0.0, -float((curve_ms + row_ms * knots).min()))
     return StepTerms(
-        attention_ms_per_mtoken=float(terms.get(0, 0.0)),
-        row_ms=row_ms,
-        bucket_ms={bucket: float(ms) - shift_ms for bucket, ms in zip(buckets, solution, strict=False)},
+        attention_ms_per_mtoken=float(attention_ms),
+        row_ms=float(row_ms),
+        bucket_ms={bucket: float(ms) - shift_ms for bucket, ms in zip(buckets, found, strict=False)},
         median_residual_share=float(np.median(residual)),
         worst_residual_share=float(residual.max()),
         row_curve=RowCurve(knots, curve_ms + shift_ms),
@@ -119,35 +117,3 @@ def _shared_rows(points: Sequence[TermPoint], buckets: Sequence[int]) -> I64:
     """Rows of the buckets that were filled to more than one degree."""
     fills = ({point.rows for point in points if point.bucket == bucket} for bucket in buckets)
     return np.array(sorted(set().union(*(rows for rows in fills if len(rows) > 1))), dtype=np.int64)
-
-
-def _bends(rows: F64, knots: I64) -> F64:
-    """What each knot's value but the first's, which is 0, adds at `rows`: float64 [P, K - 1]."""
-    at = knots.astype(np.float64)
-    columns = np.column_stack([np.interp(rows, at, unit) for unit in np.eye(len(knots))])
-    return columns[:, 1:]
-
-
-def _slopes(knots: I64) -> F64:
-    """Rows of a loss that is the integral of the curve's squared slope: float64 [K - 1, K - 1]."""
-    steps = np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots))[:, None]
-    return _SMOOTHING * steps[:, 1:]
-
-
-def _best(free: F64, prices: F64, smooth: F64) -> tuple[list[int], F64]:
-    """The choice of price columns with the least loss whose coefficients are not negative: which, and all of them."""
-    wanted = np.concatenate((np.ones(len(free)), np.zeros(len(smooth))))
-    chosen: tuple[float, list[int], F64] | None = None
-    for used in ([0, 1], [0], [1], []):
-        columns = np.column_stack((np.vstack((free, smooth)), _padded(prices[:, used], len(smooth))))
-        solution: F64 = np.asarray(np.linalg.lstsq(columns, wanted, rcond=None)[0], dtype=np.float64)
-        loss = float(np.square(columns @ solution - wanted).sum())
-        if np.all(solution[free.shape[1] :] >= 0) and (chosen is None or loss < chosen[0]):
-            chosen = (loss, used, solution)
-    assert chosen is not None  # the empty choice is always admitted
-    return chosen[1], chosen[2]
-
-
-def _padded(columns: F64, count: int) -> F64:
-    """With `count` rows of zeros below."""
-    return np.vstack((columns, np.zeros((count, columns.shape[1]))))

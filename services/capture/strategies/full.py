@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from services.capture.readings import Preparation
 from services.capture.strategies.base import Program, Strategy
+from services.capture.strategies.capture_stream import capture_stream
 
 
 class CudaGraphStrategy(Strategy):
@@ -32,7 +33,7 @@ class CudaGraphStrategy(Strategy):
         super().__init__(program)
         self.warmup = warmup
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._stream = torch.cuda.Stream()
+        self._stream = capture_stream()
         self._pool = torch.cuda.graph_pool_handle()
 
     def prepare(self, size: int) -> Preparation:

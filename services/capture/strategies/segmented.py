@@ -11,6 +11,7 @@ import torch
 
 from services.capture.readings import Preparation
 from services.capture.strategies.base import Program, Strategy
+from services.capture.strategies.capture_stream import capture_stream
 from services.capture.strategies.recorders import GraphRecorder, OperatorRecorder, Recorder
 from services.capture.timing import synchronize
 
@@ -30,7 +31,7 @@ class SegmentedStrategy(Strategy):
         self._calls: dict[int, list[Call]] = {}
         self._recorders: dict[int, Recorder] = {}
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
-        self._stream = torch.cuda.Stream() if device.type == "cuda" else None
+        self._stream = capture_stream() if device.type == "cuda" else None
 
     @abstractmethod
     def record(self, size: int, recorder: Recorder) -> list[Call]:

@@ -39,3 +39,6 @@ def test_a_step_model_that_explains_little_is_not_trusted() -> None:
         return StepModel(1.0, 0.0, tuple(StepModelPoint(8, 8, 512, 10.0, 1.0, residual_ms) for _ in range(3)))
 
     assert model(0.4).trusted and not model(-0.6).trusted
+    few_far_off = [0.1] * 8 + [2.0] * 2  # of ten points of 10 ms
+    points = tuple(StepModelPoint(8, 8, 512, 10.0, 1.0, residual_ms) for residual_ms in few_far_off)
+    assert StepModel(1.0, 0.0, points).median_residual_share == 0.01 and not StepModel(1.0, 0.0, points).trusted

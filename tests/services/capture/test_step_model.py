@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.capture.spec import DECODE_CONTEXTS
-from services.capture.step_model import ContextReading, fit, plan_points
+from services.capture.step_model import ContextReading, curve_point, fit, plan_points, powers_up_to
 from tuner.probe_plan import first_probes
 
 BUCKETS = {8: 6.5, 64: 7.5, 232: 11.0}
@@ -103,3 +103,44 @@ def test_context_points_fit_their_memory() -> None:
     points = plan_points((1, 8, 64, 512), (512, 8192, 10**9), bytes_per_token=131072, budget_bytes=60 * 2**30)
     assert points == [(512, 512), (512, 64), (512, 8), (8192, 8), (8192, 1)]
     assert plan_points((8,), (512,), bytes_per_token=131072, budget_bytes=1) == []
+
+
+def experts_ms(rows: int) -> float:
+    """Weights of the experts that so many rows choose, 8 of 128 each."""
+    return 14.0 * (1 - (1 - 8 / 128) ** rows)
+
+
+def test_rows_that_choose_other_experts_are_told_apart_from_padding() -> None:
+    """The kept buckets hold no other fills than full and half; one is filled to every power of two."""
+
+    def reading(bucket: int, rows: int, context: int) -> ContextReading:
+        dense_ms, extra_ms = 9 + 0.01 * bucket, 0.2 + 30e-6 * rows * context
+        return ContextReading(
+            bucket, rows, context, dense_ms + experts_ms(rows) + extra_ms, dense_ms + experts_ms(bucket)
+        )
+
+    points = plan_points(first_probes(512), DECODE_CONTEXTS, bytes_per_token=98304, budget_bytes=60 * 2**30)
+    halves = [reading(bucket, rows, context) for context, bucket in points for rows in (bucket, bucket // 2)]
+    where = curve_point(points)
+    assert where == (min(DECODE_CONTEXTS), 128)
+    many = [reading(where[1], rows, where[0]) for rows in powers_up_to(where[1])]
+    line, curved = fit(halves), fit([*halves, *many])
+    assert len(line.row_curve.rows) == 0 and not line.trusted
+    assert curved.row_curve.rows.tolist() == [1, 2, 4, 8, 16, 32, 64, 128] and curved.trusted
+    assert curved.p90_residual_share < 0.02
+    assert curved.attention_ms_per_mtoken == pytest.approx(30.0, rel=0.02)
+    for rows in (1, 8, 32, 64):
+        read = curved.row_curve.at(np.array([128, rows]))
+        assert read[0] - read[1] == pytest.approx(experts_ms(128) - experts_ms(rows), abs=0.25)
+
+
+def test_a_dense_model_filled_to_many_degrees_has_a_flat_curve() -> None:
+    readings = [_reading(*at, 0.3 + 25e-6 * at[1] * at[2]) for at in [*POINTS, *((64, n, 512) for n in (1, 2, 4, 16))]]
+    model = fit(readings)
+    assert model.row_curve.rows_ms == pytest.approx(np.zeros(6), abs=1e-6)
+    assert model.attention_ms_per_mtoken == pytest.approx(25.0, abs=1e-6)
+
+
+def test_powers_end_with_the_bucket() -> None:
+    assert [powers_up_to(bucket) for bucket in (1, 2, 6, 8)] == [(1,), (1, 2), (1, 2, 4, 6), (1, 2, 4, 8)]
+    assert curve_point([]) is None and curve_point([(512, 8)]) == (512, 8)

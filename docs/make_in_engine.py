@@ -143,10 +143,16 @@ def _held_out(profile: CostProfile, other: Path) -> Iterator[Block]:
                 told = (*figures, "held" if found.held else "missed", _worst(steps, each.sizes))
                 rows.append((f"{of.workload.name}, {item.name}", str(each.starts), *told))
     target = f"{plan.thresholds.prediction_share:.0%}"
+    begun = min(start.started_at for start in folder.starts() if start.purpose == "compare")
+    blind = (
+        "They are later than this profile: a blind test."
+        if begun > str(profile.recorded_at)
+        else "What they showed changed how profiles are measured, so it is no blind test."
+    )
     yield Words(
         f"Predicted against measured: this profile and the replayed steps of `{other.name}`. Those starts ran with "
-        "other lists, and nothing of them is in it; but what they showed changed how profiles are measured, so it is "
-        f"no blind test. The target for a mean is {target}, or the start-to-start band where that is wider."
+        f"other lists, and nothing of them is in it. {blind} The target for a mean is {target}, or the start-to-start "
+        "band where that is wider."
     )
     columns = (
         "workload, list",

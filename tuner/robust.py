@@ -11,17 +11,19 @@ measured them; see `tuner.mixture`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tuner.case import Case
+from tuner.choice import NEAR_BEST_SHARE
 from tuner.front import length_bound
 from tuner.mixture import Mixture
 from tuner.traffic import Observed
 from workloads.arrays import F64
-from workloads.errors import BadUsage
+from workloads.errors import BadUsage, Infeasible
 
 ROUNDS = 200
 PROVEN = 1e-9
@@ -98,6 +100,23 @@ def robust_list(case: Case, observed: Mapping[str, Observed], length: int) -> Ro
             _of_trace(case, name, seen, sizes, best) for (name, seen), best in zip(observed.items(), alone, strict=True)
         ),
     )
+
+
+def shortest_robust(case: Case, observed: Mapping[str, Observed], length: int) -> Robust:
+    """The shortest list that takes within `NEAR_BEST_SHARE` of what the robust list of at most `length` sizes takes, on
+    every recording, and is no slower than the default on any, unless that one is.
+
+    Raises:
+        BadUsage, BadInput, Infeasible: as `robust_list`.
+    """
+    longest = robust_list(case, observed, length)
+    most_ms = [max(of.figure_ms, min(of.default_ms, of.figure_ms * (1 + NEAR_BEST_SHARE))) for of in longest.traces]
+    for shorter in range(1, len(longest.sizes)):
+        with contextlib.suppress(Infeasible):
+            found = robust_list(case, observed, shorter)
+            if all(of.figure_ms <= ms for of, ms in zip(found.traces, most_ms, strict=True)):
+                return found
+    return longest
 
 
 def least_worst(

@@ -15,14 +15,14 @@ from tests.tuner.test_exact import MS, problems, whole_cost
 from tests.tuner.test_traffic import steps, with_mixed
 from tuner.budget import Budget
 from tuner.case import Case
-from tuner.choice import choose
+from tuner.choice import NEAR_BEST_SHARE, choose
 from tuner.cost_profile import CostProfile
 from tuner.drift import distance, list_drift
 from tuner.engines.registry import engine
 from tuner.mixture import Mixture
 from tuner.programme import Problem, Shared
 from tuner.recommendation import Objective, ServingOptions
-from tuner.robust import least_worst, robust_list
+from tuner.robust import least_worst, robust_list, shortest_robust
 from workloads.errors import BadUsage, Infeasible
 
 
@@ -123,6 +123,24 @@ def test_no_list_beats_the_bound_and_the_gap_is_what_is_missing(mixed: Mixture, 
     assert bound - 1e-6 <= optimum <= worst + 1e-9
     assert float((mixed.means_ms(sizes) / least_ms).max()) == pytest.approx(worst)
     assert worst <= optimum * 1.1  # how far weak duality is from the truth on lists of four sizes
+
+
+def test_sizes_that_buy_nothing_are_left_out(case: Case) -> None:
+    small, large = steps(dict.fromkeys(range(1, 20), 9)), steps(dict.fromkeys(range(90, 200, 7), 2))
+    seen = {"small": case.observe(small, case.default_lists()), "large": case.observe(large, case.default_lists())}
+    longest, found = robust_list(case, seen, 24), shortest_robust(case, seen, 24)
+    assert len(found.sizes) < len(longest.sizes)
+
+    def good(length: int) -> bool:
+        pairs = zip(robust_list(case, seen, length).traces, longest.traces, strict=True)
+        return all(
+            of.figure_ms <= most.figure_ms * (1 + NEAR_BEST_SHARE)
+            and of.figure_ms <= max(of.default_ms, most.figure_ms)
+            for of, most in pairs
+        )
+
+    assert good(len(found.sizes)) and not any(good(length) for length in range(4, len(found.sizes)))
+    assert shortest_robust(case, seen, 4).sizes == robust_list(case, seen, 4).sizes
 
 
 def test_a_robust_list_gives_up_a_little_of_both(case: Case) -> None:

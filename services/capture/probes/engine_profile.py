@@ -130,7 +130,8 @@ def _family(starts: Sequence[StartRecord], engine: Engine, terms: StepTerms, con
 def _believable(terms: StepTerms, starts: Sequence[StartRecord], engine: Engine, context_tokens: int) -> StepTerms:
     """The fit, held against every full step that it is to be taken off."""
     readings = _by_size(_sized(starts), engine, terms, context_tokens, in_graph=True)
-    return terms.within({size: statistics.median(values) for size, values in readings.items()}, context_tokens)
+    full_ms = {size: statistics.median(values) for size, values in readings.items()}
+    return terms.within(full_ms, context_tokens).rounded()
 
 
 def _sized(starts: Sequence[StartRecord]) -> list[StartRecord]:

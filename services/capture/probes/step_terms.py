@@ -59,6 +59,15 @@ class StepTerms:
         each_ms = self.attention_ms_per_mtoken * 1e-6 * context_tokens + self.row_ms
         return rows * each_ms + float(self.row_curve.at(np.array([rows]))[0])
 
+    def rounded(self) -> StepTerms:
+        """To a nanosecond a row, so that the same readings make the same file on every machine."""
+        return replace(
+            self,
+            attention_ms_per_mtoken=round(self.attention_ms_per_mtoken, 6),
+            row_ms=round(self.row_ms, 6),
+            row_curve=RowCurve(self.row_curve.rows, np.round(self.row_curve.rows_ms, 6)),
+        )
+
     def within(self, step_ms: Mapping[int, float], context_tokens: float) -> StepTerms:
         """Prices that leave a tenth of every full step to its bucket, scaled down where they do not.
 

@@ -15,13 +15,13 @@ from tuner.cost_profile import CostProfile
 from tuner.engines.base import Engine, Lists
 from tuner.recommend import recommend
 from tuner.recommendation import Recommendation, TuneRequest
-from tuner.robust import Robust, robust_list
+from tuner.robust import Robust, robust_list, shortest_robust
 from tuner.traffic import Observed
 from workloads.errors import Infeasible
 
 _PARTS_OF_DEFAULT = (3, 2, 1)
-"""Several workloads, and nobody gives a length: a third of the default's sizes, or more where the bound on regret needs
-them. By then a machine was measured on; it is not left without a list."""
+"""Several workloads, and nobody gives a length: at most a third of the default's sizes, or more where the bound on
+regret needs them. By then a machine was measured on; it is not left without a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +82,24 @@ class Chooser:
             of.plan.name: own.observe(of.fit_part, own.default_lists())
             for of, own in zip(workloads, cases, strict=True)
         }
-        found, length = self._least_worst(case, seen)
+        found = self._least_worst(case, seen)
         proven = "proven least" if found.optimal else f"no list of that length is below {found.bound:.2%}"
         said = (
             f"profile {self.profile.name}, one list for {len(workloads)} workloads: each is at most "
-            f"{found.worst_regret:.2%} above its own best list of {length} sizes ({proven})"
+            f"{found.worst_regret:.2%} above its own best list of {len(found.sizes)} sizes ({proven})"
         )
         return TunedList(plain_lists(case.lists_of(found.sizes)), said, None)
 
-    def _least_worst(self, case: Case, seen: Mapping[str, Observed]) -> tuple[Robust, int]:
-        """The list, and the length that it may have."""
+    def _least_worst(self, case: Case, seen: Mapping[str, Observed]) -> Robust:
+        """Of the length that was asked for, or the shortest that is near the best one allowed."""
+        if self.budget.max_length is not None:
+            return robust_list(case, seen, self.budget.max_length)
         own = len(case.sizes_of(case.default_lists()))
         lengths = [max(1, own // part) for part in _PARTS_OF_DEFAULT]
-        if self.budget.max_length is not None:
-            lengths = [self.budget.max_length]
         for length in lengths[:-1]:
             with contextlib.suppress(Infeasible):
-                return robust_list(case, seen, length), length
-        return robust_list(case, seen, lengths[-1]), lengths[-1]
+                return shortest_robust(case, seen, length)
+        return shortest_robust(case, seen, lengths[-1])
 
     def _covering(self, lists: Lists) -> dict[str, tuple[int, ...]]:
         """The lists with the end of the engine's own, where mixed steps of it are larger than any decode step.

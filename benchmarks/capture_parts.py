@@ -20,7 +20,7 @@ from services.capture.readings import StepModel
 from services.capture.spec import AttentionChoice, Device, DraftShape, MeasureSpec, Strategy, default_sizes, family_spec
 from services.capture.start_notes import notes
 from services.capture.verification import Spread
-from tuner.cost_profile import CostProfile
+from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.probe_plan import ProbePlan, first_probes
 from tuner.probing import advise
 from tuner.profile_file import dump_profile
@@ -123,15 +123,23 @@ def profile_part(bench: Bench, starts: int, made: list[CostProfile]) -> dict[str
         "phase_s": [dict(report.phase_s) for report in reports],
         "notes": notes((measurement.profile.software or {})["measurement"]),  # type: ignore[arg-type]
         "known_within": None if probing is None else probing.mean_ms / probing.bound_ms - 1,
-        "attention_ms_per_mtoken": cost.attention_ms_per_mtoken,
-        "row_ms": cost.row_ms,
-        **_fits([report.step_model for report in reports if report.step_model is not None]),
+        **prices_of(cost),
+        **fits_of([report.step_model for report in reports if report.step_model is not None]),
         "between_starts": between_starts([report.step_ms() for report in reports]),
         "failures": [dataclasses.asdict(failure) for failure in measurement.failures],
     }
 
 
-def _fits(models: Sequence[StepModel]) -> dict[str, Any]:
+def prices_of(cost: FamilyCost) -> dict[str, float]:
+    """What real rows and their contexts cost, by the profile."""
+    return {
+        "attention_ms_per_mtoken": cost.attention_ms_per_mtoken,
+        "row_ms": cost.row_ms,
+        "longest_row_ms_per_ktoken": cost.longest_row.ms_per_ktoken,
+    }
+
+
+def fits_of(models: Sequence[StepModel]) -> dict[str, Any]:
     """Of all starts; a share is the worst start's."""
     return {
         "constant_ms": statistics.median([model.constant_ms for model in models]) if models else None,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.capture_parts import Bench
+from services.capture.context_terms import without_context
 from services.capture.pool import replay_lists
 from services.capture.readings import DeviceSample
 from services.capture.replay_job import ReplayJob, ReplayReport, ReplayStep, ReplayWindow, plain_list
@@ -61,23 +62,21 @@ def on_measured_sizes(sizes: Iterable[int], cost: FamilyCost) -> tuple[int, ...]
 def predict_part(bench: Bench, profile: CostProfile, names: Sequence[str]) -> dict[str, Any]:
     """Lists on recorded windows in another start than the profile's, and a few of its length-one steps there."""
     cost = profile.family("decode_full")
-    shrink = CPU_SHRINK if bench.device == "cpu" else 1
     lists = {name: on_measured_sizes(LISTS[name], cost) for name in names}
     shared = on_measured_sizes(LISTS["sparse"], cost)
     alone = ReplayWindow(ALONE, tuple(ReplayStep(size, size) for size in shared))
+    windows = recorded_windows(CPU_SHRINK if bench.device == "cpu" else 1)
     job = ReplayJob(
         bench.replay_spec,
         tuple(plain_list(name, sizes) for name, sizes in lists.items()),
-        (*recorded_windows(shrink), alone),
-        repeats=2,
+        (*windows, alone),
+        # An odd number: of two rounds a median is a mean, and has what the host does now and then.
+        repeats=3,
     )
     report = replay_lists(job, bench.tell, use_ray=bench.use_ray)
-    compared = [pair for pair in compare(job, report, cost) if pair.window != ALONE]
     return {
         "lists": {name: list(sizes) for name, sizes in lists.items()},
-        "pairs": [dataclasses.asdict(pair) | {"error": pair.error} for pair in compared],
-        "errors": dataclasses.asdict(Spread.of([pair.error for pair in compared])),
-        "worst_by_window": _worst_by_window(compared),
+        **errors_of([pair for pair in compare(job, report.cases, report.measured_ms(), cost) if pair.window != ALONE]),
         "attention": report.software.get("attention"),
         **starts_apart(report, profile),
         "cases": [dataclasses.asdict(case) for case in report.cases],
@@ -92,6 +91,15 @@ def predict_part(bench: Bench, profile: CostProfile, names: Sequence[str]) -> di
     }
 
 
+def errors_of(compared: Sequence[Compared]) -> dict[str, Any]:
+    """Every pair, and how far predictions are off."""
+    return {
+        "pairs": [dataclasses.asdict(pair) | {"error": pair.error} for pair in compared],
+        "errors": dataclasses.asdict(Spread.of([pair.error for pair in compared])),
+        "worst_by_window": _worst_by_window(compared),
+    }
+
+
 def _worst_by_window(compared: Sequence[Compared]) -> dict[str, float]:
     by_window: dict[str, list[float]] = {}
     for pair in compared:
@@ -103,11 +111,11 @@ def starts_apart(report: ReplayReport, profile: CostProfile) -> dict[str, Any]:
     """The replay's length-one steps that fill a measured size, against the profile's: `this_start` whole steps,
     `this_start_runs` replays alone, which leave the host's work out. What any real context costs is part of the
     profile's points, so it is taken out again; None where nothing can be compared."""
-    cost, always_ms = profile.family("decode_full"), constant_ms(profile)
+    cost = without_context(profile.family("decode_full"), constant_ms(profile))
     at = {int(size): i for i, size in enumerate(cost.sizes)}
     alone = [case for case in report.cases if case.bucket == case.rows == case.kv_tokens and case.bucket in at]
-    steps = [case.step_ms / (float(cost.step_ms[at[case.bucket]]) - always_ms) - 1 for case in alone]
-    runs = [case.run_ms / (float(cost.replay_ms[at[case.bucket]]) - always_ms) - 1 for case in alone]
+    steps = [case.step_ms / float(cost.step_ms[at[case.bucket]]) - 1 for case in alone]
+    runs = [case.run_ms / float(cost.replay_ms[at[case.bucket]]) - 1 for case in alone]
     return {"this_start": _spread(steps), "this_start_runs": _spread(runs)}
 
 

@@ -58,11 +58,12 @@ def _profile(part: dict[str, Any]) -> Iterator[Line]:
         yield "  its second start against the first", _spread(part["between_starts"])
     if part["median_residual_share"] is not None:
         terms = (
-            f"{part['attention_ms_per_mtoken']:.2f} ms/Mtoken, {part['row_ms']:.5f} ms, {part['constant_ms']:.3f} ms"
+            f"{part['attention_ms_per_mtoken']:.2f} ms/Mtoken, {part['row_ms']:.5f} ms, {part['constant_ms']:.3f} ms, "
+            f"{part.get('longest_row_ms_per_ktoken', 0.0):.3f} ms/1,000 tokens"
         )
         residuals = f"{part['median_residual_share']:.1%}, {part['worst_residual_share']:.1%}"
         refused = "" if part["trusted"] else " (refused: explains too little to claim anything from it)"
-        yield "  a, h, constant; median and worst residual", f"{terms}; {residuals}{refused}"
+        yield "  a, h, constant, wait; median, worst residual", f"{terms}; {residuals}{refused}"
 
 
 def _clocks(part: dict[str, Any]) -> Iterator[Line]:

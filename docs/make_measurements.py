@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.refit_profile import readings, unsplit_rows
+from services.capture.readings import StepModel
 from services.capture.start_notes import notes
+from services.capture.step_model import fit as fit_step_model
 from services.report.svg import Panel, document
 from tuner.cost_profile import CostProfile, FamilyCost
 from tuner.profile_file import read_profile
@@ -51,14 +54,51 @@ So what lists are chosen by is timed before anything else is captured, and the p
 with torch's flash operator are older than that, and may be slower by as much. Replays in other starts were 3 to 10 %
 faster than profiles before, and agree within 0.4 % since (runs alone, below).
 """
+WAIT = """## What a step waits for its longest row
+
+A profile reads its buckets with rows of length one and prices contexts in a few of them. Flashinfer's planner splits
+the rows of a size over the GPU as long as there are fewer than places for them: two blocks on each of 132
+multiprocessors, each with one KV head of a row, so 33 rows of 8 heads. From there on a row is one stream, and the step
+lasts as long as its longest row: time that follows the context, whatever all rows hold together. The readings say the
+same. If waiting began at so many rows, the step model of each profile would leave this sum of squared residuals (shares
+of a step, in thousandths, both starts):
+
+{table}
+
+Of a mixture of experts the readings decide less: its curve over rows can take a part of it.
+
+A step of a thousand tokens more a row waits {waits} ms longer there. The wait at 1,536 tokens, the middle of the
+contexts that were read, is part of every point below; predictions know the rest. Profiles measured before the term was
+known have been fitted anew from their own readings (`python -m benchmarks.refit_profile profiles/NAME.json`).
+"""
+ROWS = (None, 8, 16, 33, 66, 132, 264)
 
 
 def render() -> str:
     """The page."""
     profiles = _shipped()
     runs = [json.loads(path.read_text()) for path in sorted((ROOT / "benchmarks" / "h200").glob("*.json"))]
-    parts = [HEAD, *(_profile(profile) for profile in profiles), *(_run(run) for run in runs)]
+    parts = [HEAD, _waiting(profiles), *(_profile(profile) for profile in profiles), *(_run(run) for run in runs)]
     return "\n".join(parts)
+
+
+def _waiting(profiles: Sequence[CostProfile]) -> str:
+    """What the readings say of the number of rows at which waiting begins."""
+    read = [profile for profile in profiles if unsplit_rows(profile) is not None]
+    rows = ["| profile | its planner's rows | " + " | ".join("no wait" if n is None else str(n) for n in ROWS) + " |"]
+    rows.append("|---" * (len(ROWS) + 2) + "|")
+    for profile in read:
+        measurement: Any = (profile.software or {})["measurement"]
+        starts = [readings(start["points"]) for start in measurement["step_model"]]
+        left = [sum(_squares(fit_step_model(start, n)) for start in starts) * 1e3 for n in ROWS]
+        cells = " | ".join(f"**{one:.1f}**" if one == min(left) else f"{one:.1f}" for one in left)
+        rows.append(f"| {profile.name} | {unsplit_rows(profile)} | {cells} |")
+    waits = sorted(profile.family("decode_full").longest_row.ms_per_ktoken for profile in read)
+    return WAIT.format(table="\n".join(rows), waits=f"{waits[0]:.2f} to {waits[-1]:.2f}")
+
+
+def _squares(model: StepModel) -> float:
+    return sum((point.residual_ms / point.step_ms) ** 2 for point in model.points)
 
 
 def _shipped() -> list[CostProfile]:
@@ -241,20 +281,31 @@ def _terms(measurement: dict[str, Any]) -> list[str]:
     rows = []
     for number, fit in enumerate(fits, 1):
         shares = [abs(point["residual_ms"]) / point["step_ms"] for point in fit["points"]]
-        rows.append(
-            f"| {number} | {fit['attention_ms_per_mtoken']:.2f} | {fit['row_ms']:.4f} | "
-            f"{fit.get('constant_ms', 0.0):.2f} | {_bent(fit)} | {len(shares)} | {np.median(shares):.1%} | "
-            f"{np.quantile(shares, 0.9):.1%} | {max(shares):.1%} |"
+        cells = (
+            str(number),
+            f"{fit['attention_ms_per_mtoken']:.2f}",
+            f"{fit['row_ms']:.4f}",
+            f"{fit.get('constant_ms', 0.0):.2f}",
+            _waits(fit),
+            _bent(fit),
+            str(len(shares)),
+            *(f"{share:.1%}" for share in (np.median(shares), np.quantile(shares, 0.9), max(shares))),
         )
+        rows.append(f"| {' | '.join(cells)} |")
     return [
         "Step model by start (residuals as shares of the step; 90 %: nine points in ten stay below it):",
         "",
-        "| start | a, ms per million KV tokens | h, ms a row | constant ms | curve over rows | points "
-        "| median residual | 90 % | worst |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| start | a, ms per million KV tokens | h, ms a row | constant ms | wait, ms per 1,000 tokens "
+        "| curve over rows | points | median residual | 90 % | worst |",
+        "|---|---|---|---|---|---|---|---|---|---|",
         *rows,
         "",
     ]
+
+
+def _waits(fit: dict[str, Any]) -> str:
+    wait_ms = fit.get("longest_row_ms_per_ktoken", 0.0)
+    return f"{wait_ms:.2f} from {fit['unsplit_rows']} rows on" if wait_ms else "none"
 
 
 def _bent(fit: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.longest_row import NO_WAIT, LongestRow
 from tuner.row_curve import NO_CURVE, RowCurve
 from workloads.arrays import F64, I64, Bool, frozen
 from workloads.errors import BadInput, NotFound
@@ -35,6 +36,7 @@ class FamilyCost:
         attention_ms_per_mtoken: a, milliseconds per million real KV tokens.
         row_ms: h, milliseconds per real row.
         row_curve: what that many real rows cost beyond h x rows.
+        longest_row: what steps wait for their longest row; at its own context, the wait is part of every time here.
         pool_mib, capture_fixed_s: what capturing costs before the first marginal size.
         lm_head_in_graph: whether the output head is part of the graph; None where unknown.
     """
@@ -52,6 +54,7 @@ class FamilyCost:
     attention_ms_per_mtoken: float = 0.0
     row_ms: float = 0.0
     row_curve: RowCurve = NO_CURVE
+    longest_row: LongestRow = NO_WAIT
     pool_mib: float = 0.0
     capture_fixed_s: float = 0.0
     lm_head_in_graph: bool | None = None
@@ -86,6 +89,16 @@ class FamilyCost:
     def extra_ms(self, rows: I64, kv_tokens: I64 | F64) -> F64:
         """What real rows and the real KV tokens of all of them add to g, whatever the bucket: float64, same shape."""
         return self.attention_ms_per_mtoken * 1e-6 * kv_tokens + self.rows_ms(rows)
+
+    def in_bucket_ms(self, bucket: I64, rows: I64, kv_tokens: I64 | F64) -> F64:
+        """A step of these real rows in each bucket, or without a graph where that is 0 (nan where unknown): float64,
+        same shape. The one figure that knows what padding adds, and how long a step of its own context waits for its
+        longest row; `extra_ms` has rows alone and the wait at one context."""
+        in_graph, size = bucket > 0, np.where(bucket > 0, bucket, rows)
+        g_ms = np.where(in_graph, self.bucket_ms_at(size), self.fallback_ms_at(rows))
+        padding_ms = self.row_curve.in_bucket(rows, size) - self.row_curve.at(rows)
+        beyond_ms = self.longest_row.beyond_ms(size, kv_tokens / np.maximum(rows, 1))
+        return g_ms + self.extra_ms(rows, kv_tokens) + padding_ms + beyond_ms
 
     def rows_ms(self, rows: I64) -> F64:
         """The part of `extra_ms` that follows the number of rows: float64, same shape."""

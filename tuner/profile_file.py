@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
+from tuner.longest_row import NO_WAIT, LongestRow
 from tuner.row_curve import RowCurve
 from workloads.arrays import F64
 from workloads.errors import BadInput
@@ -48,10 +50,20 @@ class CaptureModel(_Part):
 
 class RowCurveModel(_Part):
     """`rows` and `rows_ms` of one length: what that many real rows cost beyond row_ms x rows, linear in between and
-    constant outside. Absent where every row costs row_ms."""
+    constant outside. Absent where every row costs row_ms. All padded rows of a bucket count as `padding_rows`."""
 
     rows: list[Annotated[int, Field(ge=1)]] = []
     rows_ms: list[Annotated[float, Field(allow_inf_nan=False)]] = []
+    padding_rows: Annotated[int, Field(ge=0)] = 0
+
+
+class LongestRowModel(_Part):
+    """`ms_per_ktoken` per thousand tokens of mean context, in buckets of `unsplit_rows` and more; every time of the
+    family holds it at `at_tokens`. Absent where steps do not wait for their longest row."""
+
+    ms_per_ktoken: NotNegative = 0.0
+    unsplit_rows: Annotated[int, Field(ge=1)] = 1
+    at_tokens: NotNegative = 0.0
 
 
 class FamilyModel(_Part):
@@ -60,6 +72,7 @@ class FamilyModel(_Part):
     attention_ms_per_mtoken: NotNegative = 0.0
     row_ms: NotNegative = 0.0
     row_curve: RowCurveModel = RowCurveModel()
+    longest_row: LongestRowModel = LongestRowModel()
     lm_head_in_graph: bool | None = None
     memory: MemoryModel = MemoryModel()
     capture: CaptureModel = CaptureModel()
@@ -151,7 +164,12 @@ def _family_document(cost: FamilyCost) -> dict[str, Any]:
         "points": points,
     }
     if len(cost.row_curve.rows):
-        document["row_curve"] = {"rows": cost.row_curve.rows.tolist(), "rows_ms": cost.row_curve.rows_ms.tolist()}
+        curve = cost.row_curve
+        document["row_curve"] = {"rows": curve.rows.tolist(), "rows_ms": curve.rows_ms.tolist()}
+        if curve.padding_rows:
+            document["row_curve"]["padding_rows"] = curve.padding_rows
+    if cost.longest_row != NO_WAIT:
+        document["longest_row"] = asdict(cost.longest_row)
     if cost.lm_head_in_graph is not None:
         document["lm_head_in_graph"] = cost.lm_head_in_graph
     return document
@@ -209,7 +227,8 @@ def _family(name: str, model: FamilyModel, starts: int | None) -> FamilyCost:
         context_tokens=model.context_tokens,
         attention_ms_per_mtoken=model.attention_ms_per_mtoken,
         row_ms=model.row_ms,
-        row_curve=RowCurve.of(model.row_curve.rows, model.row_curve.rows_ms),
+        row_curve=RowCurve.of(**model.row_curve.model_dump()),
+        longest_row=LongestRow.of(**model.longest_row.model_dump()),
         pool_mib=model.memory.pool_mib,
         capture_fixed_s=model.capture.fixed_s,
         lm_head_in_graph=model.lm_head_in_graph,

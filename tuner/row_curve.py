@@ -1,9 +1,13 @@
-"""What real rows cost beyond a price per row: attention runs in waves, so a step jumps where a wave is full."""
+"""What real rows cost beyond a price per row, as a curve.
+
+Attention runs in waves, so a step jumps where a wave is full; and rows of a mixture of experts choose different ones,
+of which there are so many.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -19,10 +23,12 @@ class RowCurve:
     Attributes:
         rows: int64 [K], increasing.
         rows_ms: float64 [K]; below 0 where rows cost less than row_ms each.
+        padding_rows: as how many real rows all padded ones of a bucket count; they are alike, and 1 where that matters.
     """
 
     rows: I64
     rows_ms: F64
+    padding_rows: int = 0
 
     def __post_init__(self) -> None:
         if len(self.rows) != len(self.rows_ms):
@@ -35,8 +41,8 @@ class RowCurve:
         frozen(self.rows_ms)
 
     @classmethod
-    def of(cls, rows: Sequence[int], rows_ms: Sequence[float]) -> Self:
-        return cls(np.array(rows, dtype=np.int64), np.array(rows_ms, dtype=np.float64))
+    def of(cls, rows: Sequence[int], rows_ms: Sequence[float], padding_rows: int = 0) -> Self:
+        return cls(np.array(rows, dtype=np.int64), np.array(rows_ms, dtype=np.float64), padding_rows)
 
     def at(self, rows: I64 | F64) -> F64:
         """Linear between the rows that are known, constant outside: float64, same shape."""
@@ -45,6 +51,10 @@ class RowCurve:
         found: F64 = np.interp(np.asarray(rows, dtype=np.float64), self.rows.astype(np.float64), self.rows_ms)
         return found
 
+    def in_bucket(self, rows: I64, bucket: I64) -> F64:
+        """As `at`, with the padding that fills each bucket: float64, same shape."""
+        return self.at(rows + self.padding_rows * (rows < bucket))
+
     def within(self, sizes: I64, most_ms: F64) -> RowCurve:
         """The curve, scaled down where noise has made it larger than `most_ms` at one of `sizes`."""
         at_ms = self.at(sizes)
@@ -52,7 +62,7 @@ class RowCurve:
         return self.scaled(float((most_ms[over] / at_ms[over]).min())) if over.any() else self
 
     def scaled(self, factor: float) -> RowCurve:
-        return RowCurve(self.rows, self.rows_ms * factor)
+        return replace(self, rows_ms=self.rows_ms * factor)
 
 
 NO_CURVE = RowCurve.of((), ())

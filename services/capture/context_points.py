@@ -12,7 +12,7 @@ from services.capture.failures import TORCH_ERRORS, failure_of
 from services.capture.process import Process
 from services.capture.readings import Progress, StepModel, Timing
 from services.capture.replay_job import LENGTH_SPREAD, ReplayStep
-from services.capture.step_model import ContextReading, curve_point, fit, plan_points, powers_up_to
+from services.capture.step_model import ContextReading, curve_point, fills_of, fit, plan_points
 from services.capture.strategies.choose import make_strategy
 
 
@@ -33,14 +33,18 @@ def step_model(process: Process, timings: dict[int, Timing]) -> Generator[Progre
         try:
             rows = {max(1, round(fill * bucket)) for fill in spec.fills}
             if (context, bucket) == curved:
-                rows.update(powers_up_to(bucket))
+                rows.update(fills_of(bucket))
             measured += _context_point(process, context, bucket, sorted(rows, reverse=True))
         except TORCH_ERRORS as error:
             process.failures.append(failure_of(bucket, error))
         process.free()
     if not measured:
         return None
-    return fit(measured)
+    # A draft's rows have branches of one context, and its step several forwards: not what the kernel's rule is about.
+    unsplit_rows = (
+        None if spec.draft is not None else process.backend.unsplit_rows(process.decoder.config, process.device)
+    )
+    return fit(measured, unsplit_rows)
 
 
 def _context_point(process: Process, context: int, bucket: int, rows: Sequence[int]) -> list[ContextReading]:

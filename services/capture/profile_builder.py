@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from services.capture.readings import Preparation, SizeFailure, SizeReading, StartReport
+from services.capture.context_terms import with_context
+from services.capture.readings import Preparation, SizeFailure, SizeReading, StartReport, StepModel
 from services.capture.spec import MeasureSpec
 from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
-from tuner.row_curve import NO_CURVE, RowCurve
-from workloads.arrays import F64, I64
+from workloads.arrays import F64
 from workloads.errors import MeasurementFailed
-
-_MOST_CURVE_SHARE = 0.9
 
 _WAYS = {
     "full": "full",
@@ -85,38 +83,22 @@ def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
 
     graphs = spec.strategy != "eager"
     models = [report.step_model for report in reports if report.step_model is not None]
-    # What any real context costs belongs to g, on every scope alike; steps of length one do not show it.
-    constant_ms = _known([model.constant_ms for model in models])
-    of_sizes, step_ms = np.array(sizes, dtype=np.int64), column(lambda r: r.timing.step_ms + constant_ms)
-    return FamilyCost(
+    cost = FamilyCost(
         unit="tokens" if spec.family == "prefill" else "requests",
-        sizes=of_sizes,
-        step_ms=step_ms,
-        replay_ms=column(lambda r: r.timing.run_ms + constant_ms if graphs else None),
-        fallback_ms=column(lambda r: r.fallback.step_ms + constant_ms if r.fallback else None),
+        sizes=np.array(sizes, dtype=np.int64),
+        step_ms=column(lambda r: r.timing.step_ms),
+        replay_ms=column(lambda r: r.timing.run_ms if graphs else None),
+        fallback_ms=column(lambda r: r.fallback.step_ms if r.fallback else None),
         spread_ms=np.array([_spread([r.timing.step_ms for r in by_size[size]]) for size in sizes]),
         capture_s=marginal(lambda report, size: report.marginal_s.get(size)),
         memory_mib=marginal(lambda report, size: report.marginal_mib.get(size)),
         starts=np.array([len(by_size[size]) for size in sizes], dtype=np.int64),
         context_tokens=1.0,
-        attention_ms_per_mtoken=_known([model.attention_ms_per_mtoken for model in models]),
-        row_ms=_known([model.row_ms for model in models]),
-        row_curve=_row_curve([model.row_curve for model in models], of_sizes, step_ms),
         pool_mib=_known([report.pool_mib for report in reports]),
         capture_fixed_s=_known([report.fixed_s for report in reports]),
         lm_head_in_graph=spec.lm_head_in_graph if graphs else None,
     )
-
-
-def _row_curve(curves: Sequence[RowCurve], sizes: I64, step_ms: F64) -> RowCurve:
-    """The median over starts, at every number of rows that one of them knows; a tenth of every full step at least is
-    the bucket's own."""
-    known = [curve for curve in curves if len(curve.rows)]
-    if not known:
-        return NO_CURVE
-    rows = np.unique(np.concatenate([curve.rows for curve in known]))
-    median = RowCurve(rows, np.round(np.median([curve.at(rows) for curve in known], axis=0), 6))
-    return median.within(sizes, _MOST_CURVE_SHARE * step_ms)
+    return with_context(cost, models) if models else cost
 
 
 def _prefill(reports: Sequence[StartReport]) -> PrefillCost | None:
@@ -163,24 +145,28 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
             for report in reports
             for busy in report.busy
         ],
-        "step_model": [
-            {
-                "trusted": model.trusted,
-                "attention_ms_per_mtoken": round(model.attention_ms_per_mtoken, 4),
-                "row_ms": round(model.row_ms, 6),
-                "constant_ms": round(model.constant_ms, 4),
-                "rows": model.row_curve.rows.tolist(),
-                "rows_ms": [round(float(ms), 4) for ms in model.row_curve.rows_ms],
-                "median_residual_share": round(model.median_residual_share, 4),
-                "p90_residual_share": round(model.p90_residual_share, 4),
-                "worst_residual_share": round(model.worst_residual_share, 4),
-                "points": [_rounded(dataclasses.asdict(point)) for point in model.points],
-            }
-            for model in models
-        ],
+        "step_model": [step_model_document(model) for model in models],
         "probing": [_rounded(dataclasses.asdict(report.probing)) for report in reports if report.probing],
         "failures": [dataclasses.asdict(failure) for failure in failures],
         "device_log": [_rounded(dataclasses.asdict(sample)) for sample in samples],
+    }
+
+
+def step_model_document(model: StepModel) -> dict[str, Any]:
+    """A start's fit as plain values for the file, with every reading that it rests on."""
+    return {
+        "trusted": model.trusted,
+        "attention_ms_per_mtoken": round(model.attention_ms_per_mtoken, 4),
+        "row_ms": round(model.row_ms, 6),
+        "constant_ms": round(model.constant_ms, 6),
+        "longest_row_ms_per_ktoken": round(model.longest_row.ms_per_ktoken, 6),
+        "unsplit_rows": model.longest_row.unsplit_rows,
+        "rows": model.row_curve.rows.tolist(),
+        "rows_ms": [round(float(ms), 4) for ms in model.row_curve.rows_ms],
+        "median_residual_share": round(model.median_residual_share, 4),
+        "p90_residual_share": round(model.p90_residual_share, 4),
+        "worst_residual_share": round(model.worst_residual_share, 4),
+        "points": [_rounded(dataclasses.asdict(point)) for point in model.points],
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tuner.longest_row import NO_WAIT, LongestRow
 from tuner.row_curve import NO_CURVE, RowCurve
 from workloads.errors import CaptuneError
 
@@ -172,14 +173,20 @@ class StepModelPoint:
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
-    """step = g(bucket) + a x KV tokens + h x rows + C(rows), by least squares; g = length-one step + constant -
-    C(bucket). No price is below 0; C is `row_curve`, and nothing where only some degrees of filling were read."""
+    """step = g(bucket) + a x KV tokens + h x rows + C(rows) + the wait for the longest row, by least squares; g =
+    length-one step + constant - C(bucket). No price is below 0.
+
+    Attributes:
+        row_curve: C; nothing where only some degrees of filling were read.
+        longest_row: the whole wait, none of it in g; none where the kernel is not known to wait.
+    """
 
     attention_ms_per_mtoken: float
     row_ms: float
     points: tuple[StepModelPoint, ...]
     constant_ms: float = 0.0
     row_curve: RowCurve = NO_CURVE
+    longest_row: LongestRow = NO_WAIT
 
     @property
     def trusted(self) -> bool:

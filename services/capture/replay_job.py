@@ -156,6 +156,11 @@ class ReplayReport:
     phase_s: Mapping[Phase, float] = field(default_factory=dict)
     device_log: tuple[DeviceSample, ...] = ()
 
+    def measured_ms(self) -> dict[tuple[str, str], float]:
+        """(list, window) -> mean step, of the pairs that could be measured."""
+        known = ((pair.list_name, pair.window, pair.mean_step_ms) for pair in self.pairs)
+        return {(name, window): ms for name, window, ms in known if ms is not None}
+
 
 def pair_of(item: ReplayList, window: ReplayWindow, step_ms: Mapping[tuple[int, int, int], float]) -> PairReading:
     """Weigh measured cases into what a list does to a window.

@@ -6,19 +6,22 @@ from itertools import combinations
 
 import numpy as np
 
-from workloads.arrays import F64, I64
+from workloads.arrays import F64
 
 _SMOOTHING = 1e-3  # of the loss, for the curve's bends: decides only what no reading does
 
 
-def bends(rows: F64, knots: I64) -> F64:
-    """What each knot's value but the first's, which is 0, adds at `rows` (constant outside): float64 [P, K - 1]."""
-    at = knots.astype(np.float64)
-    columns = np.column_stack([np.interp(rows, at, unit) for unit in np.eye(len(knots))])
+def bends(rows: F64, knots: F64) -> F64:
+    """What each knot's value but the first's, which is 0, adds at `rows` (constant outside): float64 [P, K - 1].
+
+    Args:
+        rows, knots: float64 [P] and [K], in the coordinate in which the curve is linear between knots.
+    """
+    columns = np.column_stack([np.interp(rows, knots, unit) for unit in np.eye(len(knots))])
     return columns[:, 1:]
 
 
-def slopes(knots: I64) -> F64:
+def slopes(knots: F64) -> F64:
     """Rows of a loss that is the integral of the curve's squared slope: float64 [K - 1, K - 1]."""
     steps = np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots))[:, None]
     return _SMOOTHING * steps[:, 1:]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.capture.replay_job import ReplayJob, ReplayReport
+from services.capture.replay_job import CaseReading, ReplayJob, ReplayReport
 from tuner.cost_profile import FamilyCost
 from tuner.step_cost import capture_cost
 
@@ -41,33 +41,36 @@ class Spread:
         return cls(len(errors), float(np.median(absolute)), float(np.percentile(absolute, 95)), float(np.mean(errors)))
 
 
-def compare(job: ReplayJob, report: ReplayReport, cost: FamilyCost) -> list[Compared]:
+def compare(
+    job: ReplayJob, cases: Sequence[CaseReading], measured_ms: Mapping[tuple[str, str], float], cost: FamilyCost
+) -> list[Compared]:
     """Every measured pair beside its prediction, on the KV tokens that were really attended to. Pairs that need a
-    fallback time which the profile does not know are left out."""
+    fallback time which the profile does not know are left out.
+
+    Args:
+        measured_ms: (list, window) -> mean step.
+    """
     kv_tokens: dict[tuple[int, int], list[int]] = {}
-    for case in report.cases:
+    for case in cases:
         kv_tokens.setdefault((case.rows, case.bucket), []).append(case.kv_tokens)
     found = []
     windows = {window.name: window for window in job.windows}
     lists = {item.name: item for item in job.lists}
-    for pair in report.pairs:
-        if pair.mean_step_ms is None:
-            continue
-        steps = windows[pair.window].steps
+    for (list_name, window), mean_ms in measured_ms.items():
+        steps = windows[window].steps
         rows = np.array([step.rows for step in steps], dtype=np.int64)
-        bucket = lists[pair.list_name].dispatch.bucket_of(rows)
+        bucket = lists[list_name].dispatch.bucket_of(rows)
         kv = np.array(
             [
                 min(kv_tokens[step.rows, int(at)], key=lambda tokens: abs(tokens - step.kv_tokens))
                 for step, at in zip(steps, bucket, strict=True)
             ]
         )
-        g = np.where(bucket > 0, cost.bucket_ms_at(np.maximum(bucket, 1)), cost.fallback_ms_at(rows))
-        ms = g + cost.extra_ms(rows, kv)
+        ms = cost.in_bucket_ms(bucket, rows, kv)
         weight = np.array([step.weight for step in steps])
         predicted_ms = float(weight @ ms / weight.sum())
         if np.isfinite(predicted_ms):
-            found.append(Compared(pair.list_name, pair.window, predicted_ms, pair.mean_step_ms))
+            found.append(Compared(list_name, window, predicted_ms, mean_ms))
     return found
 
 

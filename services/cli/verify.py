@@ -262,7 +262,8 @@ def _replayed(job: ReplayJob) -> ReplayReport:
 def _answer(profile: CostProfile, job: ReplayJob, report: ReplayReport, predicted: Scorecard) -> VerificationModel:
     (pair,) = report.pairs
     (window,) = job.windows
-    compared = compare(job, report, profile.family("decode_full")) if "decode_full" in profile.families else []
+    cost = profile.families.get("decode_full")
+    compared = [] if cost is None else compare(job, report.cases, report.measured_ms(), cost)
     profile_device = str(profile.device["name"]) if profile.device and "name" in profile.device else None
     device = str(report.device["name"])
     return VerificationModel(

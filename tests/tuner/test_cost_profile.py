@@ -7,6 +7,7 @@ import pytest
 
 from tests.tuner.curves import family
 from tuner.cost_profile import FamilyCost, PrefillCost
+from tuner.longest_row import NO_WAIT, LongestRow
 from tuner.row_curve import RowCurve
 from workloads.errors import BadInput
 
@@ -45,11 +46,35 @@ def test_a_row_of_length_one_is_a_real_row() -> None:
     assert cost.bucket_ms_at(np.array([8])) + cost.extra_ms(np.array([2]), np.array([0])) == pytest.approx([6.7])
 
 
+def test_padding_counts_as_one_more_row_where_it_is_said() -> None:
+    cost = three(fallback_ms=np.array([9.0, 10.0, 14.0]), row_curve=RowCurve.of((2, 3, 4), (0.0, 0.3, 0.4), 1))
+    bucket, rows = np.array([4, 4, 8, 0]), np.array([4, 2, 2, 2])
+    kv_tokens = np.zeros(4)
+    assert cost.in_bucket_ms(bucket, rows, kv_tokens) == pytest.approx([8.0, 7.6 + 0.3, 6.6 + 0.3, 9.0])
+    assert cost.extra_ms(rows, kv_tokens) == pytest.approx([0.4, 0.0, 0.0, 0.0])
+
+
 def test_a_curve_that_noise_made_larger_than_a_step_is_scaled_down() -> None:
     curve = RowCurve.of((2, 4), (0.0, 8.0))
     sizes = np.array([2, 4])
     assert curve.within(sizes, np.array([6.0, 9.0])) is curve
     assert curve.within(sizes, np.array([6.0, 2.0])).rows_ms.tolist() == [0.0, 2.0]
+
+
+def test_a_step_waits_for_its_longest_row_in_buckets_that_are_not_split() -> None:
+    cost = three(fallback_ms=np.array([9.0, 10.0, 14.0]), longest_row=LongestRow(0.5, 4, 2000.0))
+    bucket, rows = np.array([2, 4, 8, 8, 0]), np.array([2, 3, 8, 8, 8])
+    contexts = np.array([4000.0, 4000.0, 2000.0, 1.0, 4000.0])
+    # Half of the wait in a bucket of two: its rows are split over the places of the other two.
+    expected = [6.0 + 0.5, 8.0 + 1.0, 7.0, 7.0 - 0.9995, 14.0 + 1.0]
+    assert cost.in_bucket_ms(bucket, rows, rows * contexts) == pytest.approx(expected)
+    assert cost.bucket_ms().tolist() == [6.0, 8.0, 7.0]
+
+
+def test_a_wait_of_nothing_is_none_and_a_negative_one_is_refused() -> None:
+    assert LongestRow.of(0.0, 33, 1536.0) == NO_WAIT
+    with pytest.raises(BadInput, match="not be negative"):
+        LongestRow(-0.1)
 
 
 def test_fallback_is_known_where_it_was_measured_and_follows_its_slope() -> None:

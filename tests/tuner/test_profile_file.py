@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def test_points_are_sorted_and_unknown_keys_ignored() -> None:
         ({"row_curve": {"rows": [0], "rows_ms": [1.0]}}, "families.decode_full.row_curve.rows.0"),
         ({"row_curve": {"rows": [1, 2], "rows_ms": [1.0]}}, "rows_ms"),
         ({"row_curve": {"rows": [2, 1], "rows_ms": [1.0, 1.0]}}, "rows"),
+        ({"longest_row": {"ms_per_ktoken": -1.0}}, "families.decode_full.longest_row.ms_per_ktoken"),
     ],
 )
 def test_a_bad_value_is_named_with_its_place(family: dict[str, Any], place: str) -> None:
@@ -105,13 +107,23 @@ def test_a_written_profile_reads_back_the_same(points: dict[int, dict[str, Any]]
 
 
 def test_a_curve_of_rows_survives_the_file_and_is_nothing_where_it_is_absent() -> None:
-    curve = {"rows": [2, 16, 17], "rows_ms": [0.0, -0.01, 0.5]}
+    curve = {"rows": [2, 16, 17], "rows_ms": [0.0, -0.01, 0.5], "padding_rows": 1}
     with_curve = parse(document(row_ms=0.01, row_curve=curve))
     cost = parse_profile(dump_profile(with_curve)).family("decode_full")
     assert (cost.row_curve.rows.tolist(), cost.row_curve.rows_ms.tolist()) == (curve["rows"], curve["rows_ms"])
+    assert cost.row_curve.padding_rows == 1 and "padding_rows" not in dump_profile(
+        parse(document(row_curve={"rows": [2], "rows_ms": [0.0]}))
+    )
     plain = parse(document(row_ms=0.01))
     assert "row_curve" not in dump_profile(plain) and plain.digest() != with_curve.digest()
     assert plain.family("decode_full").rows_ms(np.array([5])) == pytest.approx([0.05])
+
+
+def test_a_wait_for_the_longest_row_survives_the_file() -> None:
+    wait = {"ms_per_ktoken": 0.3, "unsplit_rows": 33, "at_tokens": 1536.0}
+    cost = parse_profile(dump_profile(parse(document(longest_row=wait)))).family("decode_full")
+    assert asdict(cost.longest_row) == wait
+    assert "longest_row" not in dump_profile(parse(document()))
 
 
 def test_the_fixture_profile_survives_the_file(profile: CostProfile) -> None:

@@ -42,6 +42,12 @@ class DecodeAttention(ABC):
                 self._padding_start = rows * rounded(layout.new_tokens) + self.cache.pool_tokens
         self._slots = self._row_start[: layout.rows].long().repeat_interleave(layout.new_tokens)
 
+    @classmethod
+    def unsplit_rows(cls, config: ModelConfig, device: torch.device) -> int | None:
+        """Sizes of at least so many rows are read a row a stream, so that a step waits for its longest row; fewer rows
+        are split over the GPU. None where that is not known of the kernel."""
+        return None
+
     @abstractmethod
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
         """Prepare a step of `len(lengths)` rows, padding included; implementations call `plan_slots`.

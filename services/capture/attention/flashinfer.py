@@ -1,5 +1,5 @@
 """flashinfer's paged decode, as SGLang and vLLM run it: `plan` balances the step's KV work outside the graph, `run`
-reads the plan inside. Its time follows the KV tokens at any batch size: long rows are split over the whole GPU.
+reads the plan inside. Rows are split over the whole GPU as long as there are fewer than places on it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from workloads.models.attention import Attention
 from workloads.models.config import ModelConfig
 
 _QUERY_TILE_ROWS = 16
+_BLOCKS_PER_MULTIPROCESSOR = 2
 _LEAST_WORKSPACE_BYTES = 128 * 2**20
 
 
@@ -39,6 +40,11 @@ class FlashinferAttention(DecodeAttention):
         self._indices = torch.zeros(len(self._pages), dtype=torch.int32, device=device)
         self._last_page = torch.ones(rows, dtype=torch.int32, device=device)
         self._wrappers: dict[int, Any] = {}
+
+    @classmethod
+    def unsplit_rows(cls, config: ModelConfig, device: torch.device) -> int | None:
+        """A captured plan counts padded rows, so this is a matter of the size, not of real rows."""
+        return places(torch.cuda.get_device_properties(device).multi_processor_count, config.kv_heads)
 
     def plan(self, positions: Tensor, lengths: Tensor, host_lengths: Tensor) -> None:
         self.plan_slots(positions, lengths, len(host_lengths))
@@ -95,6 +101,12 @@ class FlashinferAttention(DecodeAttention):
         device = self._pages.device
         shift, pages = (rows * row_pages - indptr[:-1]).to(device), indptr.diff().to(device)
         return self._pages[:total] + torch.repeat_interleave(shift, pages, output_size=total)
+
+
+def places(multiprocessors: int, kv_heads: int) -> int:
+    """Rows that the GPU reads at once: the planner fills two blocks a multiprocessor, each with a KV head of a row
+    (`PrefillSplitQOKVIndptr` in flashinfer's scheduler.cuh)."""
+    return max(1, _BLOCKS_PER_MULTIPROCESSOR * multiprocessors // kv_heads)
 
 
 def page_layout(lengths: Tensor) -> tuple[Tensor, Tensor]:

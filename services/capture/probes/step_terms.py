@@ -65,7 +65,7 @@ class StepTerms:
             self,
             attention_ms_per_mtoken=round(self.attention_ms_per_mtoken, 6),
             row_ms=round(self.row_ms, 6),
-            row_curve=RowCurve(self.row_curve.rows, np.round(self.row_curve.rows_ms, 6)),
+            row_curve=replace(self.row_curve, rows_ms=np.round(self.row_curve.rows_ms, 6)),
         )
 
     def within(self, step_ms: Mapping[int, float], context_tokens: float) -> StepTerms:
@@ -105,9 +105,9 @@ def fit_terms(points: Sequence[TermPoint]) -> StepTerms:
     rows = np.array([point.rows for point in points], dtype=np.float64)
     one_hot = np.array([[float(point.bucket == bucket) for bucket in buckets] for point in points])
     prices = np.array([[point.rows * point.context_tokens * 1e-6, float(point.rows)] for point in points])
-    free = np.column_stack((one_hot, bends(rows, knots))) / step_ms[:, None]
+    free = np.column_stack((one_hot, bends(rows, knots.astype(np.float64)))) / step_ms[:, None]
     priced = prices / step_ms[:, None]
-    smooth = np.column_stack((np.zeros((len(knots) - 1, len(buckets))), slopes(knots)))
+    smooth = np.column_stack((np.zeros((len(knots) - 1, len(buckets))), slopes(knots.astype(np.float64))))
     found, (attention_ms, row_ms) = least_squares(free, priced, np.ones(len(points)), smooth)
     residual: F64 = np.abs(free @ found + priced @ (attention_ms, row_ms) - 1.0)
     curve_ms = np.concatenate(([0.0], found[len(buckets) :]))

@@ -28,16 +28,16 @@ def small(**change: object) -> MeasureSpec:
     return MeasureSpec(**(values | {"device": "cpu", "warmup": 1} | change))  # type: ignore[arg-type]
 
 
-def test_one_bucket_of_a_mixture_of_experts_is_filled_to_every_power_of_two() -> None:
+def test_one_bucket_of_a_mixture_of_experts_is_filled_to_many_degrees() -> None:
     measurement = measure(small(model="tiny-qwen3-moe", sizes=(1, 8, 32), contexts=(16, 32)), use_ray=False)
     family, model = measurement.profile.family("decode_full"), measurement.reports[0].step_model
     assert model is not None
     fills = {(point.context_tokens, point.bucket): set[int]() for point in model.points}
     for point in model.points:
         fills[point.context_tokens, point.bucket].add(point.rows)
-    assert fills.pop((16, 8)) == {1, 2, 4, 8}
+    assert fills.pop((16, 8)) == {1, 2, 3, 4, 6, 8}
     assert all(len(rows) <= 2 for rows in fills.values()) and fills
-    assert family.row_curve.rows.tolist() == [1, 2, 4, 8]
+    assert {2, 3, 4, 5, 7, 8, 17, 32} <= set(family.row_curve.rows.tolist()), "padding is one more row"
     assert (family.bucket_ms() > 0).all()
 
 

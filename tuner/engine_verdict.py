@@ -1,8 +1,10 @@
 """The verdict of runs inside the engine: the only evidence that may end in `adopt`.
 
 Every start of the engine is one independent value; a difference between two lists is judged on its 95 % interval over
-starts, within each GPU where several took part. The thresholds are fixed, and written down, before the first start. A
-deployment has one list for all of its workloads, so a list that is worse for one of them is not adopted.
+starts, within each GPU where several took part. Times of served requests are judged beside the time to first token of
+prompts that no list has a graph for, where there are enough: no list has a part in it, and the others move with it. The
+thresholds are fixed, and written down, before the first start. A deployment has one list for all of its workloads, so a
+list that is worse for one of them is not adopted.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ def decide_in_engine(
     """
     changes = _changes(tuned.figures, default.figures, _OF_STARTS)
     by_workload = {
-        name: _changes(tuned.workloads[name], figures, _OF_WORKLOADS) for name, figures in default.workloads.items()
+        name: _changes(tuned.workloads[name], figures, _OF_WORKLOADS) | _unadjusted(tuned.workloads[name], figures)
+        for name, figures in default.workloads.items()
     }
 
     def decided(verdict: Verdict, *reasons: str) -> EngineDecision:
@@ -124,6 +127,18 @@ def decide_in_engine(
 def _changes(tuned: Figures, default: Figures, names: Sequence[str]) -> dict[str, Interval]:
     found = ((name, blocked_change(tuned.get(name, ()), default.get(name, ()))) for name in names)
     return {name: change for name, change in found if change is not None}
+
+
+def _unadjusted(tuned: Figures, default: Figures) -> dict[str, Interval]:
+    """`NAME_unadjusted` of every figure that is read beside another one: the change without that."""
+    plain = {}
+    for name in _OF_WORKLOADS:
+        groups = [of.get(name, ()) for of in (tuned, default)]
+        if all(item.beside is not None for group in groups for item in group):
+            change = blocked_change(*([item._replace(beside=None) for item in group] for group in groups))
+            if change is not None:
+                plain[f"{name}_unadjusted"] = change
+    return plain
 
 
 def _times(changes: Changes, thresholds: EngineThresholds) -> tuple[list[str], list[str], list[str]]:

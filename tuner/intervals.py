@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workloads.arrays import F64
+
 _NORMAL_975 = 1.959964
+_LEAST_BESIDE = 6  # values of both groups; a slope read from fewer is chance
 _T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # two-sided 95 %, 1 to 10 degrees
 
 
@@ -31,10 +34,15 @@ class Interval:
 
 
 class BlockValue(NamedTuple):
-    """A value and where it was measured: values of one block share what their machine adds to all of them."""
+    """A value and where it was measured: values of one block share what their machine adds to all of them.
+
+    Attributes:
+        beside: something else of the same start that moves with the value, and in which the groups have no part.
+    """
 
     value: float
     block: str = ""
+    beside: float | None = None
 
 
 def interval(values: Sequence[float]) -> Interval | None:
@@ -60,23 +68,51 @@ def relative_change(new: Sequence[float], old: Sequence[float]) -> Interval | No
 
 
 def blocked_change(new: Sequence[BlockValue], old: Sequence[BlockValue]) -> Interval | None:
-    """mean(new) / mean(old) - 1 as `relative_change`, free of what the blocks differ by where both groups have values
-    in each of several blocks: least squares of log(value) on block and group, Student's t on what is left.
+    """mean(new) / mean(old) - 1 as `relative_change`, free of what else is known to move the values.
 
-    Two machines alike differ by a per cent, as much as two lists; each list ran on both.
+    Of what the blocks differ by, where both groups have values in each of several: two machines alike differ by a per
+    cent, as much as two lists, and each list ran on both. And of what goes with `beside`, where every value has it (a
+    control variate: its mean is the same in both groups but for chance). By least squares of the value's logarithm on
+    group, block and logarithm of `beside`, and Student's t on what is left.
     """
-    values = [[item.value for item in group] for group in (new, old)]
+    blocks, beside = _by_block(new, old), _beside((*new, *old))
+    for known in ([*blocks, *beside], blocks):
+        change = _regressed(new, old, known) if known else None
+        if change is not None:
+            return change
+    return relative_change([item.value for item in new], [item.value for item in old])
+
+
+def _by_block(new: Sequence[BlockValue], old: Sequence[BlockValue]) -> list[F64]:
+    """A column a block, float64 [N]; none where a group lacks a block, or there is one alone."""
     blocks = sorted({item.block for item in (*new, *old)})
-    freedom = len(new) + len(old) - len(blocks) - 1
-    crossed = {item.block for item in new} == {item.block for item in old} == set(blocks)
-    if len(blocks) < 2 or not crossed or freedom < 1 or min(map(min, values)) <= 0:
-        return relative_change(*values)
-    rows = [(item, 1.0) for item in new] + [(item, 0.0) for item in old]
-    design = np.array([[group, *(float(item.block == block) for block in blocks)] for item, group in rows])
-    logs = np.log([item.value for item, _ in rows])
+    crossed = len(blocks) > 1 and all({item.block for item in group} == set(blocks) for group in (new, old))
+    return [np.array([float(item.block == block) for item in (*new, *old)]) for block in blocks] if crossed else []
+
+
+def _beside(items: Sequence[BlockValue]) -> list[F64]:
+    """The logarithm of `beside`, around its mean, float64 [N]; none where a value has none, or there are few."""
+    values = [item.beside for item in items if item.beside is not None and item.beside > 0]
+    if len(values) < max(len(items), _LEAST_BESIDE):
+        return []
+    logs = np.log(np.array(values))
+    return [logs - logs.mean()]
+
+
+def _regressed(new: Sequence[BlockValue], old: Sequence[BlockValue], known: Sequence[F64]) -> Interval | None:
+    """Change of the group's mean logarithm by least squares; None where the columns do not leave one to be read."""
+    items = (*new, *old)
+    design = np.column_stack([np.array([1.0] * len(new) + [0.0] * len(old)), np.ones(len(items)), *known])
+    rank = int(np.linalg.matrix_rank(design))
+    freedom = len(items) - rank
+    others = int(np.linalg.matrix_rank(design[:, 1:]))
+    if freedom < 1 or others == rank or min(item.value for item in items) <= 0:
+        return None
+    logs = np.log([item.value for item in items])
     solution = np.linalg.lstsq(design, logs, rcond=None)[0]
     left = logs - design @ solution
-    spread = math.sqrt(float(left @ left) / freedom * float(np.linalg.inv(design.T @ design)[0, 0]))
+    inverse = np.linalg.pinv(design.T @ design)  # blocks add up to the constant
+    spread = math.sqrt(float(left @ left) / freedom * float(inverse[0, 0]))
     change, half = float(solution[0]), t_975(freedom) * spread
     return Interval(math.expm1(change), math.expm1(change - half), math.expm1(change + half), min(len(new), len(old)))
 

@@ -24,7 +24,9 @@ _CHANGES: Mapping[str, str] = {
     "kv_tokens": "KV tokens",
     "mean_step_ms": "mean decode step",
     "tpot_ms": "TPOT",
+    "tpot_ms_unadjusted": "TPOT, unadjusted",
     "ttft_ms": "TTFT",
+    "ttft_ms_unadjusted": "TTFT, unadjusted",
     "throughput_tokens_per_s": "throughput",
 }
 

@@ -70,6 +70,34 @@ def test_what_two_gpus_differ_by_is_no_noise_of_the_lists() -> None:
     assert blocked_change(*alone) == relative_change((9.9, 10.1), (10.0, 10.2))  # no list ran on both
 
 
+def test_what_a_start_has_beside_its_list_is_no_noise_of_the_lists() -> None:
+    """Both groups draw what goes with the value alike: the interval covers as often, and is narrower."""
+    draw, hits, widths = np.random.default_rng(3), 0, [0.0, 0.0]
+    for _ in range(400):
+        groups = []
+        for mean in (9.9, 10.0):
+            beside, noise = draw.lognormal(4, 0.04, 5), draw.normal(0, 0.003, 5)
+            values = mean * (beside / np.exp(4)) ** 0.2 * (1 + noise)
+            groups.append([BlockValue(v, "", b) for v, b in zip(values, beside, strict=True)])
+        read, plain = blocked_change(*groups), relative_change(*([v.value for v in group] for group in groups))
+        for i, found in enumerate((read, plain)):
+            assert found is not None and found.low is not None and found.high is not None
+            widths[i] += found.high - found.low
+        hits += read.low <= -0.01 <= read.high  # type: ignore[union-attr, operator]
+    assert 0.92 < hits / 400 < 0.98
+    assert widths[0] < 0.5 * widths[1]
+
+
+def test_a_figure_beside_is_used_where_every_value_has_one_and_there_are_enough() -> None:
+    new, old = [BlockValue(9.9, "", 1.0), BlockValue(10.1, "", 1.1)], [BlockValue(10.0, "", 1.2), BlockValue(10.2)]
+    plain = relative_change((9.9, 10.1), (10.0, 10.2))
+    assert blocked_change(new, old) == plain
+    assert blocked_change(new, [*old[:1], BlockValue(10.2, "", 1.0)]) == plain, "four values tell no slope"
+    same = [[BlockValue(v, "", 50.0) for v in values] for values in ((9.9, 10.1, 10.0), (10.0, 10.2, 10.1))]
+    found = blocked_change(*same)
+    assert found is not None and found.mean == pytest.approx(-0.0099, abs=1e-4)
+
+
 def test_as_fast_with_far_fewer_sizes_is_adopted() -> None:
     decision = decide_in_engine(runs(12, capture_s=1.5), runs(51), RULES)
     assert decision.verdict == "adopt"

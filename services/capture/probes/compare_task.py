@@ -32,17 +32,19 @@ def compare_list(
     protocol: StepProtocol,
     told: OnStep,
     log_settles_s: float = LOG_SETTLES_S,
+    largest_captured: int = 0,
 ) -> dict[str, Any]:
     """Fields of the record. Requests come first: the cache holds no prompt of the step times then.
 
     Args:
         cases: the steps of all workloads; each is read once a start, since a start counts with the mean over all.
         schedules: workload -> its requests.
+        largest_captured: see `serving.summarise`.
     """
     part_s, runs = dict[str, float](), dict[str, WorkloadRun]()
     for name, schedule in schedules.items():
         begin_s = time.monotonic()
-        runs[name] = _served(engine, engine_name, name, schedule, told, log_settles_s)
+        runs[name] = _served(engine, engine_name, name, schedule, told, log_settles_s, largest_captured)
         part_s[f"{SERVE_PART} {name}"] = round(time.monotonic() - begin_s, 1)
     begin_s = time.monotonic()
     timed = time_steps(engine, cases, protocol.once, lambda case: told(f"replay of {case.rows} rows"))
@@ -51,7 +53,13 @@ def compare_list(
 
 
 def _served(
-    engine: RunningEngine, engine_name: str, name: str, schedule: Schedule, told: OnStep, log_settles_s: float
+    engine: RunningEngine,
+    engine_name: str,
+    name: str,
+    schedule: Schedule,
+    told: OnStep,
+    log_settles_s: float,
+    largest_captured: int,
 ) -> WorkloadRun:
     requests = schedule.requests
     # What an engine does once, at its first requests, is no user's time to first token.
@@ -62,7 +70,7 @@ def _served(
     time.sleep(log_settles_s)
     census, unread = _census(engine, begin, engine_name)
     return WorkloadRun(
-        served=summarise(timings),
+        served=summarise(requests, timings, largest_captured),
         census=census,
         census_unread=unread,
         clipped_requests=schedule.clipped,

@@ -67,6 +67,13 @@ def _requests(compared: Sequence[StartRecord], comparison: Comparison) -> Iterat
         unread = next((run.census_unread for run in runs if run.census_unread), None)
         if unread:
             yield f"{about}the steps that the engine logged could not be counted: {unread}"
+        adjusted = [run.served for run in runs if run.served.uncaptured_ttft_ms is not None]
+        if runs and len(adjusted) == len(runs):
+            yield (
+                f"{about}changes of TPOT and TTFT are read beside the TTFT of the {adjusted[0].uncaptured_requests} "
+                "prompts that are too long for any graph: no list has a part in it, and what it differs by from start "
+                "to start is in the others, too; unadjusted changes stand below them"
+            )
         preempted = sum(run.preemptions or 0 for run in runs)
         if preempted:
             yield f"{about}{preempted} times a running request lost its KV cache to others, over all starts"

@@ -189,7 +189,8 @@ class Experiment:
         self, comparison: Comparison, schedules: Mapping[str, Schedule], told: tasks.OnStep, engine: RunningEngine
     ) -> Mapping[str, Any]:
         name, protocol = self.engine.name, self.plan.protocol
-        return compare_list(engine, name, comparison.cases, schedules, protocol, told, self.log_settles_s)
+        largest = largest_captured(comparison, self.engine, self.options)
+        return compare_list(engine, name, comparison.cases, schedules, protocol, told, self.log_settles_s, largest)
 
     def _comparison(self, profile: CostProfile) -> Comparison:
         """Lists and steps, fixed before the first comparing start."""
@@ -235,6 +236,15 @@ class Experiment:
             for stream, of in enumerate(self.workloads)
         }
         return {name: schedule for name, schedule in made.items() if schedule is not None}
+
+
+def largest_captured(comparison: Comparison, engine: Engine, options: Any) -> int:
+    """Most tokens of a step that has a graph under any list; 0 where the list is for decode steps alone."""
+    name = engine.list_names[0]
+    if len(engine.list_families[name]) < 2:
+        return 0
+    lists = (engine.default_lists(options) if asked is None else asked for asked in comparison.lists.values())
+    return max((size for of in lists for size in of.get(name, ())), default=0)
 
 
 def _named(purpose: Purpose | None) -> tuple[Purpose, str] | None:

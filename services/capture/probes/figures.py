@@ -8,6 +8,10 @@ from services.capture.probes.records import ComparedWorkload, ReplayedStep, Star
 from services.capture.probes.step_time import StepCase, medians_ms
 from tuner.intervals import BlockValue
 
+_BESIDE = "uncaptured_ttft_ms"
+_READ_BESIDE = ("tpot_ms", "ttft_ms")
+"""These scatter with how long prompts without any graph took in that start, which no list has a part in."""
+
 Columns = dict[str, list[BlockValue]]
 """Figure -> one value a start and its GPU, in order of the starts; a figure that no start gives is absent."""
 
@@ -34,7 +38,8 @@ def start_columns(records: Sequence[StartRecord]) -> Columns:
 
 def workload_columns(records: Sequence[StartRecord], workload: ComparedWorkload) -> Columns:
     """`mean_step_ms` of the replayed steps; `ttft_ms`, `ttft_p99_ms`, `tpot_ms`, `tpot_p99_ms`,
-    `throughput_tokens_per_s`, `failed_rate`, `drain_s` of the served requests; their `preemptions`, `exact_rate`,
+    `throughput_tokens_per_s`, `failed_rate`, `drain_s` of the served requests, and `uncaptured_ttft_ms`, which time per
+    token and time to first token have beside them; their `preemptions`, `exact_rate`,
     `padded_rate`, `fallback_rate` and `padding_waste` where the engine counts them."""
     return _columns(
         records,
@@ -57,6 +62,7 @@ def _served(run: WorkloadRun | None) -> dict[str, float | None]:
         "throughput_tokens_per_s": served.throughput_tokens_per_s,
         "failed_rate": served.failed / served.requests,
         "drain_s": served.drain_s,
+        _BESIDE: served.uncaptured_ttft_ms,
         "preemptions": run.preemptions,
     }
     if census is not None:
@@ -83,5 +89,6 @@ def _columns(records: Sequence[StartRecord], rows: Sequence[Mapping[str, float |
     for record, row in zip(records, rows, strict=True):
         for name, value in row.items():
             if value is not None:
-                columns.setdefault(name, []).append(BlockValue(float(value), record.gpu or ""))
+                beside = row.get(_BESIDE) if name in _READ_BESIDE else None
+                columns.setdefault(name, []).append(BlockValue(float(value), record.gpu or "", beside))
     return columns

@@ -13,6 +13,8 @@ from services.capture.probes.failures import EngineFailed, EngineFailure
 from workloads.errors import BadInput
 from workloads.traces.records import RequestTrace
 
+_LEAST_UNCAPTURED = 10
+"""Fewer prompts say nothing of how a start fared apart from its list."""
 _SEED = 500_000_000  # away from the prompts that step times are read with
 _STREAM_STRIDE = 5_000_000  # more requests than any stream has
 
@@ -35,6 +37,8 @@ class Served:
 
     Attributes:
         drain_s: from the last arrival to the last token.
+        uncaptured_requests, uncaptured_ttft_ms: of prompts longer than the largest size of every list that is compared,
+            whose steps have no graph under any; the mean is None where they are few.
     """
 
     requests: int
@@ -47,6 +51,8 @@ class Served:
     throughput_tokens_per_s: float
     span_s: float
     drain_s: float
+    uncaptured_requests: int = 0
+    uncaptured_ttft_ms: float | None = None
 
 
 def schedule(trace: RequestTrace, *, load: float, within_s: float, longest_tokens: int, stream: int = 0) -> Schedule:
@@ -72,8 +78,12 @@ def schedule(trace: RequestTrace, *, load: float, within_s: float, longest_token
     return Schedule(requests, int(((kept_in < inputs) | (kept_out < outputs)).sum()))
 
 
-def summarise(timings: Sequence[RequestTiming]) -> Served:
+def summarise(requests: Sequence[ProbeRequest], timings: Sequence[RequestTiming], largest_captured: int) -> Served:
     """What the run comes down to.
+
+    Args:
+        timings: in the order of `requests`.
+        largest_captured: most tokens of a step that has a graph under any list; 0 where prompts never have one.
 
     Raises:
         EngineFailed: no request was answered with two tokens.
@@ -85,6 +95,8 @@ def summarise(timings: Sequence[RequestTiming]) -> Served:
         sentence = errors[0] if errors else "no request asked for two output tokens"
         raise EngineFailed(EngineFailure("refused", f"no request was answered: {sentence}"))
     ttft_ms = [timing.ttft_ms for timing in good]
+    pairs = zip(requests, timings, strict=True)
+    long_ms = [t.ttft_ms for of, t in pairs if t.error is None and of.prompt_tokens > largest_captured]
     end_s = max(timing.last_s for timing in good)
     span_s = end_s - min(timing.sent_s for timing in good)
     return Served(
@@ -98,4 +110,6 @@ def summarise(timings: Sequence[RequestTiming]) -> Served:
         throughput_tokens_per_s=sum(timing.output_tokens for timing in good) / span_s,
         span_s=span_s,
         drain_s=max(0.0, end_s - max(timing.sent_s for timing in timings)),
+        uncaptured_requests=len(long_ms),
+        uncaptured_ttft_ms=statistics.fmean(long_ms) if len(long_ms) >= _LEAST_UNCAPTURED else None,
     )

@@ -58,7 +58,7 @@ def test_two_models_one_after_the_other_with_results_after_every_part(
     assert not any("failed" in part or "left_out" in part for part in parts.values()), parts
     assert first["profile"]["starts"] == 2 and first["profile"]["between_starts"]["pairs"] == 3
     assert second["profile"]["starts"] == 1 and second["profile"]["between_starts"] is None
-    assert len(first["prediction"]["pairs"]) == 6 * 8 and len(second["prediction"]["pairs"]) == 3 * 8
+    assert len(first["prediction"]["pairs"]) == 6 * 8 and len(second["prediction"]["pairs"]) == 4 * 8
     assert first["kernels"]["attention"] == "torch-sdpa-dense" and first["profile"]["phase_s"][1]["time"] > 0
     assert first["prediction"]["this_start_runs"]["pairs"] and first["start to start"]["runs"]["pairs"] == 3
     assert first["prediction"]["this_start"]["pairs"] and first["start to start"]["errors"]["pairs"] == 3

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from services.capture.probes.base import RequestTiming
+from services.capture.probes.base import ProbeRequest, RequestTiming
 from services.capture.probes.failures import EngineFailed, failure_in
 from services.capture.probes.order import StartDone, left_to_do, turns
 from services.capture.probes.serving import schedule, summarise
@@ -110,11 +110,18 @@ def test_requests_are_scaled_cut_and_summed_up() -> None:
     assert sent.clipped == 1
     with pytest.raises(BadInput, match="fewer than two requests"):
         schedule(trace, load=1.0, within_s=3.0, longest_tokens=4096)
-    served = summarise(
-        [RequestTiming(0.0, 0.1, 1.1, 11), RequestTiming(1.0, 1.3, 2.3, 6), RequestTiming(1.0, 1.0, 1.0, 0, "503")]
-    )
+    requests = [ProbeRequest(0.0, prompt, 11, 1) for prompt in (10, 600, 600)]
+    timings = [
+        RequestTiming(0.0, 0.1, 1.1, 11),
+        RequestTiming(1.0, 1.3, 2.3, 6),
+        RequestTiming(1.0, 1.0, 1.0, 0, "503"),
+    ]
+    served = summarise(requests, timings, 512)
+    assert (served.uncaptured_requests, served.uncaptured_ttft_ms) == (1, None), "one prompt is no mean"
+    long = summarise(requests[1:2] * 12, timings[:1] * 6 + timings[1:2] * 6, 512)
+    assert long.uncaptured_requests == 12 and long.uncaptured_ttft_ms == pytest.approx(200)
     assert (served.requests, served.failed, served.first_error) == (3, 1, "503")
     assert served.ttft_mean_ms == pytest.approx(200) and served.tpot_mean_ms == pytest.approx(150)
     with pytest.raises(EngineFailed, match="no request was answered: 503"):
-        summarise([RequestTiming(1.0, 1.0, 1.0, 0, "503")])
+        summarise(requests[:1], timings[2:], 512)
     assert served.throughput_tokens_per_s == pytest.approx(17 / 2.3)

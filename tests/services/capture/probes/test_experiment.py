@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pytest
 from services.capture.probes.compile_cache import CacheState
 from services.capture.probes.device import DeviceIdentity
 from services.capture.probes.evidence import Evidence, weigh
-from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment, Outcome
+from services.capture.probes.experiment import DEFAULT, POWERS, TUNED, Experiment, Outcome, largest_captured
 from services.capture.probes.failures import EngineFailed
 from services.capture.probes.order import fairest
 from services.capture.probes.records import Folder, StartRecord
@@ -70,6 +71,40 @@ def test_a_shorter_list_that_is_as_fast_is_adopted_and_records_accumulate(experi
     record = folder.starts()[-1]
     assert set(record.part_s) == {"start", "serve made up", "replay", "stop"}
     assert evidence.decision.changes["capture_s"].mean < -0.2
+
+
+def test_served_times_are_compared_beside_prompts_without_a_graph(experiment: MakeExperiment) -> None:
+    """The host of every other start is slow: that moves all served times, and no list has a part in it."""
+    made = experiment(VirtualProbe(Costs()), starts=4)
+    outcome = made.run()
+    assert outcome.comparison is not None and outcome.profile is not None
+    assert largest_captured(outcome.comparison, made.engine, made.options) == 128
+    slower = {record.number: (0.0, 0.04, 0.09)[record.number % 3] for record in made.starter.folder.starts()}
+
+    def slowed(record: StartRecord) -> StartRecord:
+        by = 1 + slower[record.number]
+        runs = {
+            name: replace(
+                run,
+                served=replace(
+                    run.served,
+                    ttft_mean_ms=run.served.ttft_mean_ms * by,
+                    tpot_mean_ms=run.served.tpot_mean_ms * by**0.3,
+                    uncaptured_ttft_ms=(run.served.uncaptured_ttft_ms or math.nan) * by,
+                ),
+            )
+            for name, run in record.runs.items()
+        }
+        return replace(record, runs=runs)
+
+    records = [slowed(record) for record in made.starter.folder.starts()]
+    found = weigh(records, outcome.comparison, outcome.profile, made.engine, made.options, made.plan.thresholds)
+    changes = found.decision.workload_changes["made up"]
+    for name in ("tpot_ms", "ttft_ms"):
+        read, plain = changes[name], changes[f"{name}_unadjusted"]
+        assert read.low is not None and read.high is not None and plain.low is not None and plain.high is not None
+        assert read.high - read.low < 0.1 * (plain.high - plain.low)
+    assert any("too long for any graph" in note for note in found.notes)
 
 
 def test_the_profile_is_the_engines_own_curve_and_names_the_engine(experiment: MakeExperiment) -> None:

@@ -14,6 +14,7 @@ from dashboard.pickers import pick_profile, profile_label
 from dashboard.profile_comparison import compare_with_others, doubtful_of, profile_of
 from dashboard.state import api, pick, readable_errors
 from dashboard.tables import table
+from services.contract.context_words import context_words
 from services.contract.figures_profile import LAUNCH_BOUND_SHARE, Curve, capture_figure, curve_figure
 from services.contract.profile import ProfileModel
 
@@ -29,7 +30,7 @@ def page() -> None:
             curve = Curve.of(profile.document, family, profile_label(profile))
             doubtful = doubtful_of(profile.ref, family)
             _provenance(profile, curve, doubtful)
-            _staircase(curve, doubtful)
+            _staircase(profile, family, curve, doubtful)
             _capture(curve)
             compare_with_others(profile, family, listed)
             _points(curve, doubtful)
@@ -60,7 +61,7 @@ def _provenance(profile: ProfileModel, curve: Curve, doubtful: frozenset[int]) -
     row.metric("Launch-bound up to", text.UNKNOWN if bound is None else text.count(bound), width=170)
 
 
-def _staircase(curve: Curve, doubtful: frozenset[int]) -> None:
+def _staircase(profile: ProfileModel, family: str, curve: Curve, doubtful: frozenset[int]) -> None:
     st.subheader("Time of a step")
     show(
         curve_figure(curve, doubtful=doubtful),
@@ -77,6 +78,8 @@ def _staircase(curve: Curve, doubtful: frozenset[int]) -> None:
         "A step is padded to the next captured size and takes its time, hence the stairs. Hollow marks are inversions "
         f"within noise. Shaded: launch-bound, {shaded}."
     )
+    if words := context_words(profile.document["families"][family]):
+        st.caption(f"Beside the list, whatever it holds: {words}")
 
 
 def _capture(curve: Curve) -> None:

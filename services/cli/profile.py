@@ -19,6 +19,7 @@ from services.capture import start_notes
 from services.capture.spec import Device, DraftShape, Family, Strategy, family_spec
 from services.cli.context import output
 from services.cli.output import number, progress, table
+from services.contract.context_words import context_words
 from tuner.cost_profile import CostProfile
 from tuner.probe_plan import ProbePlan
 from tuner.profile_file import dump_profile
@@ -326,7 +327,10 @@ def _draw(console: Console, profile: CostProfile) -> None:
     software: Any = profile.software or {}
     for note in start_notes.notes(software.get("measurement") or {}):
         console.print(note, markup=False)
+    families = json.loads(dump_profile(profile))["families"]
     for family, cost in profile.families.items():
+        if words := context_words(families[family]):
+            console.print(f"{family}: {words}", markup=False)
         rows = [
             (
                 size,

@@ -30,6 +30,7 @@ from services.capture.probes.base import Batch, RunningEngine
 
 BLOCK_TOKENS = 16  # of a prefix cache; vLLM's default. Where it differs, a few tokens more are computed again
 _FILL_TOKENS = 2  # the first computes prompts that the cache lacks; what an engine does once to decode is in the second
+_FEW_CASES = 24
 _MEDIAN_FACTOR = 1.25  # a median scatters this much more than a mean, from three readings on
 
 
@@ -85,6 +86,11 @@ class StepProtocol:
     def once(self) -> StepProtocol:
         """One reading a case: where the mean over many cases and several starts is asked for, scatter averages out."""
         return replace(self, repeats=1)
+
+    def of_replay(self, cases: int) -> StepProtocol:
+        """Of few cases each weighs much, and one reading that is far off moves the mean of a start: read as a profile
+        reads them. Of many, once is enough."""
+        return self if cases <= _FEW_CASES else self.once
 
     def steps(self, rows: int) -> int:
         """By how many steps the two runs differ."""

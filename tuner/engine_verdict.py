@@ -51,7 +51,7 @@ class ListRuns:
     """What the starts of one list measured.
 
     Attributes:
-        figures: of the starts: `capture_s`, `graph_memory_mib`, `setup_s`, `startup_s`, `kv_tokens`.
+        figures: of the starts: `capture_s`, `recording_s`, `graph_memory_mib`, `setup_s`, `startup_s`, `kv_tokens`.
         workloads: name -> its `mean_step_ms`, `tpot_ms`, `ttft_ms`, `throughput_tokens_per_s`, `fallback_rate`,
             `failed_rate`; both lists have the same names.
     """
@@ -78,7 +78,7 @@ _TIMES = {
     "ttft_ms": "the time to first token",
 }
 _SAVINGS = {"capture_s": "capture time", "graph_memory_mib": "graph memory"}
-_OF_STARTS = (*_SAVINGS, "setup_s", "startup_s", "kv_tokens")
+_OF_STARTS = (*_SAVINGS, "recording_s", "setup_s", "startup_s", "kv_tokens")
 _OF_WORKLOADS = (*_TIMES, "throughput_tokens_per_s")
 
 

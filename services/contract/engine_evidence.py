@@ -78,8 +78,9 @@ class ListEvidenceModel(Answer):
         asked: null where the choice was left to the engine.
         effective: what the engine's log says it captured.
         list_length: captured sizes of the list that decode steps use.
-        figures: startup_s (of starts that did not compile), setup_s, capture_s, graph_memory_mib, kv_tokens; with a
-            single workload also those of `ListOnWorkloadModel`, as are by_rule and predicted_step_ms.
+        figures: startup_s (of starts that did not compile), setup_s, capture_s, recording_s, graph_memory_mib,
+            kv_tokens; with a single workload also those of `ListOnWorkloadModel`, as are by_rule and
+            predicted_step_ms.
     """
 
     name: str

@@ -254,6 +254,8 @@ class EngineObservation:
         capture_s / graph_memory_mib: seconds and MiB that capture took, summed over phases.
         setup_s: seconds from loaded weights to ready without compiling: memory profiling, KV cache, capture, warm-up.
             Lists differ in capture alone, and some engines tell `capture_s` in whole seconds.
+        recording_s: the part of `capture_s` in which graphs are recorded one after the other, by the rates of the
+            progress bars: finer than whole seconds, without what surrounds it.
         kv_tokens: size of the KV cache in tokens.
         memory_by_size_mib: MiB that capturing each decode size took, as far as the progress output shows free memory
             before and after it; the largest size includes the shared pool.
@@ -268,6 +270,7 @@ class EngineObservation:
     kv_tokens: int | None = None
     memory_by_size_mib: Mapping[int, float] = field(default_factory=dict)
     setup_s: float | None = None
+    recording_s: float | None = None
 
 
 Kind = Literal["requests", "steps", "histogram"]

@@ -198,6 +198,7 @@ def _observation(seen: Mapping[str, Any]) -> EngineObservation:
         kv_tokens=int(kv) if kv is not None and 0 <= kv < 2**62 else None,
         memory_by_size_mib=memory,
         setup_s=_number(seen.get("setup_s")),
+        recording_s=_number(seen.get("recording_s")),
     )
 
 

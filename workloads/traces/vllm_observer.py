@@ -22,6 +22,9 @@ _OPTIONS = (
 _LIST = re.compile(r"(?:Capture sizes:|cudagraph_capture_sizes['\"]?\s*[:=])\s*\[([\d, ]*)\]")
 _MODE = re.compile(r"(?:- Mode: |cudagraph_mode['\"]?: <CUDAGraphMode\.)(\w+)")
 _CAPTURED = re.compile(r"Graph capturing finished in ([\d.]*\d) secs(?:, took (-?[\d.]*\d) (GiB|MiB))?")
+# The last line of a progress bar has the mean rate of all of it.
+_BAR = r"Capturing CUDA graphs(?: \(([^)]{1,60})\))?: 100%[^\r\n\[]{0,80}"
+_RECORDED = re.compile(_BAR + r" (\d{1,6})/\2 \[[^\],]{1,20}, +([\d.]*\d)(it/s|s/it)")
 _SET_UP = re.compile(r"init engine \([^)]*\) took ([\d.]*\d) s(?:econds)? \(compilation: ([\d.]*\d) s")
 _KV = re.compile(r"GPU KV cache size: ([\d,]{1,20}) tokens")
 _VERSION = re.compile(r"(?:API server version|LLM engine \(v|vLLM version|\bversion) ?v?(\d+\.\d+[\w.+]*)")
@@ -31,7 +34,7 @@ class VllmObserver(Observer):
     needles = (
         *("Capture sizes:", "cudagraph_capture_sizes", "- Mode:", "Graph capturing finished", "GPU KV cache size:"),
         *("non-default args", "LLM engine (v", "API server version", "max_num_batched_tokens", "max_num_seqs"),
-        *("Engine 001", "init engine ("),
+        *("Engine 001", "init engine (", "Capturing CUDA graphs"),
     )
 
     def __init__(self) -> None:
@@ -43,6 +46,7 @@ class VllmObserver(Observer):
         self._memory_mib: float | None = None
         self._kv_tokens: int | None = None
         self._setup_s: float | None = None
+        self._recorded_s: dict[str, float] = {}
         self.several_engines = False
 
     def line(self, text: str) -> None:
@@ -55,6 +59,10 @@ class VllmObserver(Observer):
             self._capture_s = float(captured.group(1))
             amount = captured.group(2)
             self._memory_mib = float(amount) * (1024 if captured.group(3) == "GiB" else 1) if amount else None
+        for bar in _RECORDED.finditer(text):
+            done, rate = int(bar.group(2)), float(bar.group(3))
+            if rate > 0:
+                self._recorded_s[bar.group(1) or ""] = done / rate if bar.group(4) == "it/s" else done * rate
         if cache := _KV.search(text):
             tokens = cache.group(1).replace(",", "")
             self._kv_tokens = int(tokens) if tokens else self._kv_tokens
@@ -85,4 +93,5 @@ class VllmObserver(Observer):
             graph_memory_mib=self._memory_mib,
             kv_tokens=self._kv_tokens,
             setup_s=self._setup_s,
+            recording_s=round(sum(self._recorded_s.values()), 3) if self._recorded_s else None,
         )

@@ -158,8 +158,19 @@ def _by_size(
 
 
 def _line(starts: Sequence[StartRecord]) -> tuple[float, float]:
-    """Seconds: fixed, and per size."""
-    pairs = [(_count(start), start.capture_s) for start in starts if start.effective and start.capture_s is not None]
+    """Seconds: fixed, and per size. The time of recording is finer than the engine's whole seconds of capture, where
+    lists of different lengths have it; what surrounds it is fixed."""
+    seen = [start for start in starts if start.effective and start.capture_s is not None]
+    fine = [start for start in seen if start.recording_s is not None]
+    if len({_count(start) for start in fine}) < 2:
+        return _fitted_line([(_count(start), start.capture_s or 0.0) for start in seen])
+    fixed_s, size_s = _fitted_line([(_count(start), start.recording_s or 0.0) for start in fine])
+    around_s = statistics.fmean((start.capture_s or 0.0) - (start.recording_s or 0.0) for start in fine)
+    return round(fixed_s + max(0.0, around_s), 4), size_s
+
+
+def _fitted_line(pairs: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Fixed and per size; nan where there are not two lengths."""
     if len({count for count, _ in pairs}) < 2:
         return float("nan"), float("nan")
     counts, values = (np.array(column, dtype=np.float64) for column in zip(*pairs, strict=True))

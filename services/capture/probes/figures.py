@@ -17,7 +17,7 @@ Columns = dict[str, list[BlockValue]]
 
 
 def start_columns(records: Sequence[StartRecord]) -> Columns:
-    """`startup_s`, `setup_s`, `capture_s`, `graph_memory_mib`, `kv_tokens`.
+    """`startup_s`, `setup_s`, `capture_s`, `recording_s`, `graph_memory_mib`, `kv_tokens`.
 
     A start that had to compile first says nothing of the start-up and set-up of its list: those seconds are left out.
     """
@@ -28,6 +28,7 @@ def start_columns(records: Sequence[StartRecord]) -> Columns:
                 "startup_s": None if record.compile_cache == "cold" else record.startup_s,
                 "setup_s": None if record.compile_cache == "cold" else record.setup_s,
                 "capture_s": record.capture_s,
+                "recording_s": record.recording_s,
                 "graph_memory_mib": record.graph_memory_mib,
                 "kv_tokens": record.kv_tokens,
             }

@@ -192,7 +192,7 @@ class StartRecord:
         lists: what was asked for; None is the engine's default.
         effective: what its log says was captured.
         gpu: which one of several alike it ran on.
-        setup_s, capture_s, graph_memory_mib, kv_tokens: see `workloads.traces.records.EngineObservation`.
+        setup_s, capture_s, recording_s, graph_memory_mib, kv_tokens: see `workloads.traces.records.EngineObservation`.
         compile_cache: whether compiled code was there; a cold start compiles first. None where nothing is known of it.
         steps: step times by size and context.
         failed_cases: steps of which no reading came out.
@@ -211,6 +211,7 @@ class StartRecord:
     startup_s: float | None = None
     setup_s: float | None = None
     capture_s: float | None = None
+    recording_s: float | None = None
     graph_memory_mib: float | None = None
     kv_tokens: int | None = None
     device: str | None = None

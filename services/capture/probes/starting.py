@@ -68,6 +68,7 @@ def _observed(record: StartRecord, engine: RunningEngine, engine_name: str) -> S
         startup_s=round(engine.startup_s, 2),
         setup_s=seen.setup_s,
         capture_s=seen.capture_s,
+        recording_s=seen.recording_s,
         graph_memory_mib=seen.graph_memory_mib,
         kv_tokens=seen.kv_tokens,
         compile_cache=state_in(engine.log.read_text(errors="replace"), engine_name),

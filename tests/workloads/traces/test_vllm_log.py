@@ -196,6 +196,26 @@ def test_start_up_lines_say_what_the_engine_is(read_text: Read) -> None:
     assert seen.options["max_num_batched_tokens"] == "4096"
 
 
+def test_progress_bars_tell_how_long_recording_took(read_text: Read) -> None:
+    """Of every kind the last whole bar counts: an engine captures for its memory profile first."""
+    bar = "Capturing CUDA graphs ({kind}): {share}|{blocks}| {done}/17 [00:00<00:00, {rate}]"
+    bars = [
+        bar.format(kind="FULL", share="100%", blocks="█" * 10, done=17, rate="17.00it/s"),
+        bar.format(kind="PIECEWISE", share=" 18%", blocks="█▊        ", done=3, rate="24.57it/s"),
+        bar.format(kind="PIECEWISE", share="100%", blocks="█" * 10, done=17, rate="25.06it/s"),
+        bar.format(kind="FULL", share="100%", blocks="█" * 10, done=17, rate="38.86it/s"),
+        bar.format(kind="FULL", share="100%", blocks="█" * 10, done=17, rate="1.50s/it"),
+    ]
+    told = "INFO 04-10 03:44:00 [core.py:1] Initializing a V1 LLM engine (v0.23.0) with config: model='m'\n"
+    steps = prefixed(V1_LINE.format(n=5), PREFIXES["2025"])
+    seen = read_text(told + "\r".join(bars[:4]) + "\n" + steps).observation
+    assert seen is not None and seen.recording_s == pytest.approx(17 / 25.06 + 17 / 38.86, abs=1e-3)
+    slow = read_text(told + "\n".join(bars) + "\n" + steps).observation
+    assert slow is not None and slow.recording_s == pytest.approx(17 / 25.06 + 25.5, abs=1e-3)
+    none = read_text(told + bars[1] + "\n" + steps).observation
+    assert none is not None and none.recording_s is None
+
+
 def test_the_list_of_the_engine_configuration_serves_where_no_table_is(read_text: Read) -> None:
     config = (
         "INFO 04-10 03:44:00 [core.py:1] Initializing a V1 LLM engine (v0.11.0) with config: model='m', "

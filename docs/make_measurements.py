@@ -68,10 +68,11 @@ of a step, in thousandths, both starts):
 Of a mixture of experts the readings decide less: its curve over rows can take a part of it.
 
 A step of a thousand tokens more a row waits {waits} ms longer there. The wait at 1,536 tokens, the middle of the
-contexts that were read, is part of every point below, and lists are chosen with it, whatever the context of the
-workload; what is predicted for recorded steps, here and by `captune verify`, has the wait of each step's own context,
-and of a mixture of experts also what padding adds to it. Profiles measured before the term was known have been fitted
-anew from their own readings (`python -m benchmarks.refit_profile profiles/NAME.json`).
+contexts that were read, is part of every point below. A list for one workload is chosen with the wait at its mean
+context, one for several with that at 1,536 tokens; what is predicted for recorded steps, here and by `captune verify`,
+has the wait of each step's own context, and of a mixture of experts also what padding adds to it. Profiles measured
+before the term was known have been fitted anew from their own readings (`python -m benchmarks.refit_profile
+profiles/NAME.json`).
 """
 ROWS = (None, 8, 16, 33, 66, 132, 264)
 

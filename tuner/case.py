@@ -127,6 +127,15 @@ class Case:
         """Histograms of traffic; requests are simulated with the step times of `lists`."""
         return observe(traffic, self.engine, self.options, self.profile, self.serving, self._asked(lists))
 
+    def at_context_of(self, observed: Observed) -> Case:
+        """This case with the profile's times at the mean context of a workload, where that is known; buckets differ by
+        how long they wait for a row of it (`tuner.longest_row`)."""
+        context = observed.decode.mean_context
+        if context is None:
+            return self
+        per_request = self.engine.step_tokens_per_request(self.options)
+        return replace(self, profile=self.profile.at_context(context * per_request))
+
     def score(self, lists: Lists, observed: Observed) -> Scorecard:
         """What `lists` do to a workload that was observed under any list."""
         effective = self.engine.effective(self._asked(lists), self.options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -99,6 +99,19 @@ class FamilyCost:
         padding_ms = self.row_curve.in_bucket(rows, size) - self.row_curve.at(rows)
         beyond_ms = self.longest_row.beyond_ms(size, kv_tokens / np.maximum(rows, 1))
         return g_ms + self.extra_ms(rows, kv_tokens) + padding_ms + beyond_ms
+
+    def at_context(self, context_tokens: float) -> FamilyCost:
+        """The same cost with the wait for the longest row of such contexts in its times; `in_bucket_ms` stays."""
+        if self.longest_row == NO_WAIT:
+            return self
+        added_ms = self.longest_row.beyond_ms(self.sizes, np.full(len(self.sizes), context_tokens))
+        return replace(
+            self,
+            step_ms=self.step_ms + added_ms,
+            replay_ms=self.replay_ms + added_ms,
+            fallback_ms=self.fallback_ms + added_ms,
+            longest_row=self.longest_row.at(context_tokens),
+        )
 
     def rows_ms(self, rows: I64) -> F64:
         """The part of `extra_ms` that follows the number of rows: float64, same shape."""
@@ -202,6 +215,10 @@ class CostProfile:
             for column in (cost.row_curve.rows, cost.row_curve.rows_ms):  # g follows from step_ms by them
                 digest.update(column.tobytes())
         return digest.hexdigest()
+
+    def at_context(self, context_tokens: float) -> CostProfile:
+        """The same profile with times as steps of such contexts have them; see `FamilyCost.at_context`."""
+        return replace(self, families={name: cost.at_context(context_tokens) for name, cost in self.families.items()})
 
     def family(self, name: str) -> FamilyCost:
         """The cost of a family.

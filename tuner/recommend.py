@@ -54,6 +54,7 @@ def recommend(
     if not case.sizes_of(default):
         raise BadUsage("these options switch CUDA graphs off, so there is no list to tune", field="set")
     observed = case.observe(request.traffic, default)
+    case = case.at_context_of(observed)
     front = case.front(observed)
     trials = run_study(
         case,

@@ -54,6 +54,13 @@ class StepHistogram:
         return float(self.steps @ self.sizes) / self.total_steps
 
     @property
+    def mean_context(self) -> float | None:
+        """KV tokens of all steps by their sizes; None where those of some are unknown."""
+        if not np.isfinite(self.kv_tokens).all():
+            return None
+        return float(self.steps @ self.kv_tokens) / float(self.steps @ self.sizes)
+
+    @property
     def largest(self) -> int:
         return int(self.sizes[-1])
 

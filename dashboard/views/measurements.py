@@ -79,7 +79,7 @@ def _staircase(profile: ProfileModel, family: str, curve: Curve, doubtful: froze
         f"within noise. Shaded: launch-bound, {shaded}."
     )
     if words := context_words(profile.document["families"][family]):
-        st.caption(f"Beside the list, whatever it holds: {words}")
+        st.caption(f"What no list changes. {words}")
 
 
 def _capture(curve: Curve) -> None:

@@ -56,7 +56,8 @@ def drift(
     refused = case.refused(lists)
     if refused is not None:
         raise BadUsage(f"{choice.engine.spec} refuses this list: {refused}", field="--sizes")
-    found = list_drift(case, case.observe(workload.read.traffic, lists), lists, chosen_for)
+    observed = case.observe(workload.read.traffic, lists)
+    found = list_drift(case.at_context_of(observed), observed, lists, chosen_for)
     output(as_json).emit(_document(found), lambda console: _draw(console, found))
 
 

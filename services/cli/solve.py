@@ -97,7 +97,8 @@ def _front(workload: Workload, profile: CostProfile, budget: Budget, objective: 
         family = _only_family(workload, list(observed.histograms), profile)
         return best_front(observed.histograms[family], profile, family, budget=budget, objective=objective)
     case = Case(choice.engine, choice.options, profile, workload.serving, budget, "step")
-    return case.front(case.observe(workload.read.traffic, case.default_lists()), target=objective)
+    observed = case.observe(workload.read.traffic, case.default_lists())
+    return case.at_context_of(observed).front(observed, target=objective)
 
 
 def _only_family(workload: Workload, families: list[str], profile: CostProfile) -> str:

@@ -71,6 +71,16 @@ def test_a_step_waits_for_its_longest_row_in_buckets_that_are_not_split() -> Non
     assert cost.bucket_ms().tolist() == [6.0, 8.0, 7.0]
 
 
+def test_times_at_another_context_tell_the_same_steps() -> None:
+    cost = three(fallback_ms=np.array([9.0, np.nan, 14.0]), longest_row=LongestRow(0.5, 4, 2000.0))
+    moved = cost.at_context(4000.0)
+    assert moved.bucket_ms() == pytest.approx([6.5, 9.0, 8.0]) and moved.fallback_ms[0] == pytest.approx(9.5)
+    bucket, rows, kv_tokens = np.array([2, 4, 8, 0]), np.array([1, 3, 8, 8]), np.array([900.0, 9000.0, 8.0, 8e4])
+    assert moved.in_bucket_ms(bucket, rows, kv_tokens) == pytest.approx(cost.in_bucket_ms(bucket, rows, kv_tokens))
+    plain = three()
+    assert plain.at_context(4000.0) is plain
+
+
 def test_a_wait_of_nothing_is_none_and_a_negative_one_is_refused() -> None:
     assert LongestRow.of(0.0, 33, 1536.0) == NO_WAIT
     with pytest.raises(BadInput, match="not be negative"):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.tuner.curves import family
+from tuner.budget import Budget
+from tuner.case import Case
 from tuner.cost_profile import CostProfile
 from tuner.dispatch import DispatchTable
 from tuner.engines.registry import engine
+from tuner.profile_file import read_profile
 from tuner.recommendation import ServingOptions
 from tuner.row_curve import RowCurve
 from tuner.traffic import observe, step_time_of
@@ -94,6 +98,25 @@ def test_recorded_steps_are_counted_as_they_are() -> None:
     assert seen.reachable == 9 and seen.report is None and not seen.notes
     other = observe(steps({4: 10}, "target_verify"), None, None, None, ServingOptions(load=2.0))
     assert other.decode_family == "target_verify" and "--load was not used" in other.notes[0]
+
+
+def test_lists_are_judged_at_the_contexts_of_their_traffic(repository: Path) -> None:
+    """Buckets that are not split wait for the longest row, so a small size is worth more where contexts are long."""
+    profile = read_profile(repository / "profiles" / "h200-llama-3.1-8b-flashinfer.json")
+    cost, options = profile.family("decode_full"), VLLM.options({"max_num_seqs": "256"})
+    for context in (200, 1536, 6000):
+        trace = steps({3: 5, 20: 9, 100: 1})
+        trace = replace(trace, kv_tokens=(trace.size * context).astype(np.float64))
+        case = Case(VLLM, options, profile, ServingOptions(policy="decode"), Budget(), "step")
+        seen = case.observe(trace, case.default_lists())
+        assert seen.decode.mean_context == pytest.approx(context)
+        lists = {"capture": (4, 64, 256)}
+        rows = np.array([3, 20, 100])
+        exact_ms = cost.in_bucket_ms(np.array([4, 64, 256]), rows, rows * context)
+        card = case.at_context_of(seen).score(lists, seen)
+        assert card.mean_step_ms == pytest.approx(float(np.array([5, 9, 1]) @ exact_ms) / 15)
+    unknown = case.observe(steps({3: 5}), case.default_lists())
+    assert unknown.decode.mean_context is None and case.at_context_of(unknown) is case
 
 
 def test_steps_above_what_the_options_allow_are_said() -> None:

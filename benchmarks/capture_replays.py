@@ -74,9 +74,10 @@ def predict_part(bench: Bench, profile: CostProfile, names: Sequence[str]) -> di
         repeats=3,
     )
     report = replay_lists(job, bench.tell, use_ray=bench.use_ray)
+    compared = compare(job.lists, job.windows, report.cases, report.measured_ms(), cost)
     return {
         "lists": {name: list(sizes) for name, sizes in lists.items()},
-        **errors_of([pair for pair in compare(job, report.cases, report.measured_ms(), cost) if pair.window != ALONE]),
+        **errors_of([pair for pair in compared if pair.window != ALONE]),
         "attention": report.software.get("attention"),
         **starts_apart(report, profile),
         "cases": [dataclasses.asdict(case) for case in report.cases],

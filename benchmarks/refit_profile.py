@@ -1,6 +1,6 @@
 """Fit the step models of a profile again, from its own readings: what to do when the model has learned a term.
 
-    python benchmarks/refit_profile.py PROFILE.json [--run DIR/MODEL]
+    python -m benchmarks.refit_profile PROFILE.json [--run DIR/MODEL]
 
 Every reading stays what it was; the terms, and what of them is part of the points, are fitted anew, and the file is
 written in place. Only flashinfer's kernel says how many rows it splits; other profiles get no wait. With `--run`, a
@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.capture_parts import Bench, fits_of, prices_of
+from benchmarks.capture_parts import fits_of, prices_of
 from benchmarks.capture_replays import constant_ms, errors_of, recorded_windows
 from services.capture.attention.flashinfer import FlashinferAttention, places
 from services.capture.context_terms import with_context, without_context
 from services.capture.profile_builder import step_model_document
 from services.capture.readings import StepModel
-from services.capture.replay_job import CaseReading, ReplayJob, plain_list
+from services.capture.replay_job import CaseReading, plain_list
 from services.capture.step_model import ContextReading, fit
 from services.capture.verification import compare
 from tuner.cost_profile import CostProfile, FamilyCost
@@ -32,14 +32,16 @@ from workloads.models.config import load_config
 FAMILY = "decode_full"
 
 
-def step_models(profile: CostProfile) -> list[StepModel]:
+def step_models(profile: CostProfile, rows: int | None) -> list[StepModel]:
     """Fitted to the points of every start that are on record.
+
+    Args:
+        rows: from which on a step waits for its longest row; None fits no wait.
 
     Raises:
         KeyError: the profile has none.
     """
-    rows = unsplit_rows(profile)
-    return [fit(readings(start["points"]), rows) for start in _measurement(profile)["step_model"]]
+    return [fit(_readings(start["points"]), rows) for start in _measurement(profile)["step_model"]]
 
 
 def refitted(profile: CostProfile, models: Sequence[StepModel]) -> CostProfile:
@@ -55,7 +57,7 @@ def _measurement(profile: CostProfile) -> dict[str, Any]:
     return dict(measurement)
 
 
-def readings(points: Sequence[dict[str, Any]]) -> list[ContextReading]:
+def _readings(points: Sequence[dict[str, Any]]) -> list[ContextReading]:
     return [
         ContextReading(
             point["bucket"],
@@ -69,19 +71,19 @@ def readings(points: Sequence[dict[str, Any]]) -> list[ContextReading]:
 
 
 def unsplit_rows(profile: CostProfile) -> int | None:
+    """As `DecodeAttention.unsplit_rows` of where it was measured; None for other kernels than flashinfer's."""
     software, device, model = (dict(part or {}) for part in (profile.software, profile.device, profile.model))
     if software.get("attention") != FlashinferAttention.name:
         return None
     return places(int(str(device["multiprocessors"])), load_config(str(model["name"])).kv_heads)
 
 
-def predicted_anew(prediction: dict[str, Any], model: str, cost: FamilyCost) -> dict[str, Any]:
+def predicted_anew(prediction: dict[str, Any], cost: FamilyCost) -> dict[str, Any]:
     """Part `prediction` of a run: its lists and windows, what was measured of them, and what `cost` says."""
     cases = [CaseReading(**case) for case in prediction["cases"]]
-    lists = tuple(plain_list(name, sizes) for name, sizes in prediction["lists"].items())
-    job = ReplayJob(Bench(model, Path(), lambda _: None, "cpu").replay_spec, lists, recorded_windows())
+    lists = [plain_list(name, sizes) for name, sizes in prediction["lists"].items()]
     measured_ms = {(pair["list_name"], pair["window"]): pair["measured_ms"] for pair in prediction["pairs"]}
-    return prediction | errors_of(compare(job, cases, measured_ms, cost))
+    return prediction | errors_of(compare(lists, recorded_windows(), cases, measured_ms, cost))
 
 
 def main() -> None:
@@ -90,7 +92,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="predict what this run replayed, and keep the answer in its folder")
     asked = parser.parse_args()
     profile = read_profile(asked.profile)
-    models = step_models(profile)
+    models = step_models(profile, unsplit_rows(profile))
     profile = refitted(profile, models)
     asked.profile.write_text(dump_profile(profile))
     for number, model in enumerate(models, 1):
@@ -100,8 +102,7 @@ def main() -> None:
         cost, path = profile.family(FAMILY), asked.run / "results.json"
         results = json.loads(path.read_text())
         results["profile"] |= prices_of(cost) | fits_of(models)
-        name = str(dict(profile.model or {})["name"])
-        results["prediction"] = predicted_anew(results["prediction"], name, cost)
+        results["prediction"] = predicted_anew(results["prediction"], cost)
         path.write_text(json.dumps(results, indent=1) + "\n")
         errors = results["prediction"]["errors"]
         print(f"{errors['pairs']} pairs: median {errors['median']:.2%}, p95 {errors['p95']:.2%}")

@@ -90,14 +90,19 @@ class FamilyCost:
         """What real rows and the real KV tokens of all of them add to g, whatever the bucket: float64, same shape."""
         return self.attention_ms_per_mtoken * 1e-6 * kv_tokens + self.rows_ms(rows)
 
-    def in_bucket_ms(self, bucket: I64, rows: I64, kv_tokens: I64 | F64) -> F64:
+    def in_bucket_ms(self, bucket: I64, rows: I64, kv_tokens: I64 | F64, size: I64 | None = None) -> F64:
         """A step of these real rows in each bucket, or without a graph where that is 0 (nan where unknown): float64,
         same shape. The one figure that knows what padding adds, and how long a step of its own context waits for its
-        longest row; `extra_ms` has rows alone and the wait at one context."""
-        in_graph, size = bucket > 0, np.where(bucket > 0, bucket, rows)
-        g_ms = np.where(in_graph, self.bucket_ms_at(size), self.fallback_ms_at(rows))
-        padding_ms = self.row_curve.in_bucket(rows, size) - self.row_curve.at(rows)
-        beyond_ms = self.longest_row.beyond_ms(size, kv_tokens / np.maximum(rows, 1))
+        longest row; `extra_ms` has rows alone and the wait at one context.
+
+        Args:
+            size: tokens of each step, where a row has several; None where it has one.
+        """
+        own = rows if size is None else size
+        in_graph, runs_as = bucket > 0, np.where(bucket > 0, bucket, own)
+        g_ms = np.where(in_graph, self.bucket_ms_at(runs_as), self.fallback_ms_at(own))
+        padding_ms = self.row_curve.in_bucket(rows, runs_as) - self.row_curve.at(rows)
+        beyond_ms = self.longest_row.beyond_ms(runs_as, kv_tokens / np.maximum(rows, 1))
         return g_ms + self.extra_ms(rows, kv_tokens) + padding_ms + beyond_ms
 
     def at_context(self, context_tokens: float) -> FamilyCost:
@@ -110,7 +115,7 @@ class FamilyCost:
             step_ms=self.step_ms + added_ms,
             replay_ms=self.replay_ms + added_ms,
             fallback_ms=self.fallback_ms + added_ms,
-            longest_row=self.longest_row.at(context_tokens),
+            longest_row=replace(self.longest_row, at_tokens=context_tokens),
         )
 
     def rows_ms(self, rows: I64) -> F64:

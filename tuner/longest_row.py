@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -41,10 +41,6 @@ class LongestRow:
         """The whole wait: float64, same shape."""
         split: F64 = np.minimum(1.0, np.asarray(buckets, dtype=np.float64) / self.unsplit_rows)
         return self.ms_per_ktoken * 1e-3 * context_tokens * split
-
-    def at(self, context_tokens: float) -> LongestRow:
-        """The same wait, beside times that hold it at another context."""
-        return replace(self, at_tokens=context_tokens)
 
     def beyond_ms(self, buckets: I64, context_tokens: F64) -> F64:
         """The wait beyond the part in the bucket's time, below 0 for shorter contexts: float64, same shape."""

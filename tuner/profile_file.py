@@ -138,13 +138,14 @@ def dump_profile(profile: CostProfile) -> str:
         "recorded_at": profile.recorded_at,
         "command": profile.command,
         "starts": profile.starts,
-        "families": {name: _family_document(cost) for name, cost in profile.families.items()},
+        "families": {name: family_document(cost) for name, cost in profile.families.items()},
         "prefill": _prefill_document(profile.prefill),
     }
     return json.dumps({key: value for key, value in document.items() if value is not None}, indent=1) + "\n"
 
 
-def _family_document(cost: FamilyCost) -> dict[str, Any]:
+def family_document(cost: FamilyCost) -> dict[str, Any]:
+    """A family as it stands in a file."""
     columns = ("step_ms", "replay_ms", "fallback_ms", "spread_ms", "capture_s", "memory_mib")
     points = []
     for i, size in enumerate(cost.sizes):

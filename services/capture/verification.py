@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.capture.replay_job import CaseReading, ReplayJob, ReplayReport
+from services.capture.replay_job import CaseReading, ReplayList, ReplayReport, ReplayWindow
 from tuner.cost_profile import FamilyCost
 from tuner.step_cost import capture_cost
 
@@ -42,7 +42,11 @@ class Spread:
 
 
 def compare(
-    job: ReplayJob, cases: Sequence[CaseReading], measured_ms: Mapping[tuple[str, str], float], cost: FamilyCost
+    lists: Sequence[ReplayList],
+    windows: Sequence[ReplayWindow],
+    cases: Sequence[CaseReading],
+    measured_ms: Mapping[tuple[str, str], float],
+    cost: FamilyCost,
 ) -> list[Compared]:
     """Every measured pair beside its prediction, on the KV tokens that were really attended to. Pairs that need a
     fallback time which the profile does not know are left out.
@@ -54,12 +58,12 @@ def compare(
     for case in cases:
         kv_tokens.setdefault((case.rows, case.bucket), []).append(case.kv_tokens)
     found = []
-    windows = {window.name: window for window in job.windows}
-    lists = {item.name: item for item in job.lists}
+    steps_of = {window.name: window.steps for window in windows}
+    dispatch_of = {item.name: item.dispatch for item in lists}
     for (list_name, window), mean_ms in measured_ms.items():
-        steps = windows[window].steps
+        steps = steps_of[window]
         rows = np.array([step.rows for step in steps], dtype=np.int64)
-        bucket = lists[list_name].dispatch.bucket_of(rows)
+        bucket = dispatch_of[list_name].bucket_of(rows)
         kv = np.array(
             [
                 min(kv_tokens[step.rows, int(at)], key=lambda tokens: abs(tokens - step.kv_tokens))

@@ -22,7 +22,7 @@ from services.cli.output import number, progress, table
 from services.contract.context_words import context_words
 from tuner.cost_profile import CostProfile
 from tuner.probe_plan import ProbePlan
-from tuner.profile_file import dump_profile
+from tuner.profile_file import dump_profile, family_document
 from workloads.errors import BadInput, BadUsage
 
 app = typer.Typer(help="Measure, record, list and show cost profiles.", no_args_is_help=True)
@@ -327,9 +327,8 @@ def _draw(console: Console, profile: CostProfile) -> None:
     software: Any = profile.software or {}
     for note in start_notes.notes(software.get("measurement") or {}):
         console.print(note, markup=False)
-    families = json.loads(dump_profile(profile))["families"]
     for family, cost in profile.families.items():
-        if words := context_words(families[family]):
+        if words := context_words(family_document(cost)):
             console.print(f"{family}: {words}", markup=False)
         rows = [
             (

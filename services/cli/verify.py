@@ -263,7 +263,7 @@ def _answer(profile: CostProfile, job: ReplayJob, report: ReplayReport, predicte
     (pair,) = report.pairs
     (window,) = job.windows
     cost = profile.families.get("decode_full")
-    compared = [] if cost is None else compare(job, report.cases, report.measured_ms(), cost)
+    compared = [] if cost is None else compare(job.lists, job.windows, report.cases, report.measured_ms(), cost)
     profile_device = str(profile.device["name"]) if profile.device and "name" in profile.device else None
     device = str(report.device["name"])
     return VerificationModel(

@@ -73,8 +73,7 @@ def predicted_steps(
     size = rows * engine.step_tokens_per_request(options)
     bucket = engine.dispatch(effective, options).dispatch(engine.decode_family, size).bucket
     kv_tokens = rows * np.array([step.context_tokens for step in steps])
-    g_ms = np.where(bucket > 0, cost.bucket_ms_at(np.maximum(bucket, 1)), cost.fallback_ms_at(size))
-    step_ms = g_ms + cost.extra_ms(rows, kv_tokens)
+    step_ms = cost.in_bucket_ms(bucket, rows, kv_tokens, size)
     found = zip(steps, (bucket == size).tolist(), (bucket > 0).tolist(), step_ms.tolist(), strict=True)
     return tuple(PredictedStep(*one) for one in found)
 

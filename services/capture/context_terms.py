@@ -10,7 +10,7 @@ import numpy as np
 
 from services.capture.readings import StepModel
 from tuner.cost_profile import FamilyCost
-from tuner.longest_row import LongestRow
+from tuner.longest_row import NO_WAIT, LongestRow
 from tuner.row_curve import NO_CURVE, RowCurve
 from workloads.arrays import F64
 
@@ -28,16 +28,14 @@ def with_context(cost: FamilyCost, models: Sequence[StepModel]) -> FamilyCost:
         models: of one start or more.
     """
     longest_row = _longest_row(models)
-    added_ms = _median([model.constant_ms for model in models]) + longest_row.ms(cost.sizes, longest_row.at_tokens)
-    step_ms = np.round(cost.step_ms + added_ms, 5)
+    added_ms = median([model.constant_ms for model in models]) + longest_row.ms(cost.sizes, longest_row.at_tokens)
+    longer = _shifted(cost, added_ms)
+    curve = _row_curve([model.row_curve for model in models])
     return dataclasses.replace(
-        cost,
-        step_ms=step_ms,
-        replay_ms=np.round(cost.replay_ms + added_ms, 5),
-        fallback_ms=np.round(cost.fallback_ms + added_ms, 5),
-        attention_ms_per_mtoken=_median([model.attention_ms_per_mtoken for model in models]),
-        row_ms=_median([model.row_ms for model in models]),
-        row_curve=_row_curve([model.row_curve for model in models]).within(cost.sizes, _MOST_CURVE_SHARE * step_ms),
+        longer,
+        attention_ms_per_mtoken=median([model.attention_ms_per_mtoken for model in models]),
+        row_ms=median([model.row_ms for model in models]),
+        row_curve=curve.within(cost.sizes, _MOST_CURVE_SHARE * longer.step_ms),
         longest_row=longest_row,
     )
 
@@ -45,22 +43,24 @@ def with_context(cost: FamilyCost, models: Sequence[StepModel]) -> FamilyCost:
 def without_context(cost: FamilyCost, constant_ms: float) -> FamilyCost:
     """The steps of length one that `with_context` made `cost` of, without terms."""
     added_ms: F64 = constant_ms + cost.longest_row.ms(cost.sizes, cost.longest_row.at_tokens)
+    bare = dataclasses.replace(cost, attention_ms_per_mtoken=0.0, row_ms=0.0, row_curve=NO_CURVE, longest_row=NO_WAIT)
+    return _shifted(bare, -added_ms)
+
+
+def _shifted(cost: FamilyCost, added_ms: F64) -> FamilyCost:
+    """Every time longer by so much, to the digits that a file has."""
     return dataclasses.replace(
         cost,
-        step_ms=np.round(cost.step_ms - added_ms, 5),
-        replay_ms=np.round(cost.replay_ms - added_ms, 5),
-        fallback_ms=np.round(cost.fallback_ms - added_ms, 5),
-        attention_ms_per_mtoken=0.0,
-        row_ms=0.0,
-        row_curve=NO_CURVE,
-        longest_row=LongestRow(),
+        step_ms=np.round(cost.step_ms + added_ms, 5),
+        replay_ms=np.round(cost.replay_ms + added_ms, 5),
+        fallback_ms=np.round(cost.fallback_ms + added_ms, 5),
     )
 
 
 def _longest_row(models: Sequence[StepModel]) -> LongestRow:
     contexts = {point.context_tokens for model in models for point in model.points}
     return LongestRow.of(
-        _median([model.longest_row.ms_per_ktoken for model in models]),
+        median([model.longest_row.ms_per_ktoken for model in models]),
         max(model.longest_row.unsplit_rows for model in models),
         float(statistics.median(contexts)) if contexts else 0.0,
     )
@@ -76,5 +76,6 @@ def _row_curve(curves: Sequence[RowCurve]) -> RowCurve:
     return RowCurve(rows, rows_ms, known[0].padding_rows)
 
 
-def _median(values: Sequence[float]) -> float:
-    return round(statistics.median(values), 6)
+def median(values: Sequence[float]) -> float:
+    """Over starts, to the digits that a file has; 0 without any."""
+    return round(statistics.median(values), 6) if values else 0.0

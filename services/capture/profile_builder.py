@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from services.capture.context_terms import with_context
+from services.capture.context_terms import median, with_context
 from services.capture.readings import Preparation, SizeFailure, SizeReading, StartReport, StepModel
 from services.capture.spec import MeasureSpec
 from tuner.cost_profile import CostProfile, FamilyCost, PrefillCost
@@ -94,8 +94,8 @@ def _family(spec: MeasureSpec, reports: Sequence[StartReport]) -> FamilyCost:
         memory_mib=marginal(lambda report, size: report.marginal_mib.get(size)),
         starts=np.array([len(by_size[size]) for size in sizes], dtype=np.int64),
         context_tokens=1.0,
-        pool_mib=_known([report.pool_mib for report in reports]),
-        capture_fixed_s=_known([report.fixed_s for report in reports]),
+        pool_mib=median([report.pool_mib for report in reports]),
+        capture_fixed_s=median([report.fixed_s for report in reports]),
         lm_head_in_graph=spec.lm_head_in_graph if graphs else None,
     )
     return with_context(cost, models) if models else cost
@@ -133,7 +133,7 @@ def _protocol(spec: MeasureSpec, reports: Sequence[StartReport], failures: tuple
         "seconds_per_start": [round(report.seconds, 1) for report in reports],
         "phase_s": [{phase: round(spent_s, 2) for phase, spent_s in report.phase_s.items()} for report in reports],
         "against_first_start": _against_first(reports),
-        "first_launch_ms": round(_known([reading.preparation.first_launch_s * 1e3 for reading in readings]), 3),
+        "first_launch_ms": round(median([reading.preparation.first_launch_s * 1e3 for reading in readings]), 3),
         "same_as_eager_share": round(statistics.mean(reading.check.same_as_eager for reading in readings), 3),
         "largest_logit_error": max(
             (reading.check.error for reading in readings if reading.check.error is not None), default=None
@@ -213,10 +213,10 @@ def _memory_split(reports: Sequence[StartReport]) -> dict[str, float]:
         if reading.size in report.marginal_mib and reading.size != max(report.marginal_mib)
     ]
     return {
-        "pool_mib": _known([report.pool_mib for report in reports]),
-        "outputs_mib": _known([report.outputs_mib for report in reports]),
-        "allocator_mib_per_size": _known([reading.reserved_mib for reading in ladder]),
-        "driver_mib_per_size": _known([reading.memory_mib - reading.reserved_mib for reading in ladder]),
+        "pool_mib": median([report.pool_mib for report in reports]),
+        "outputs_mib": median([report.outputs_mib for report in reports]),
+        "allocator_mib_per_size": median([reading.reserved_mib for reading in ladder]),
+        "driver_mib_per_size": median([reading.memory_mib - reading.reserved_mib for reading in ladder]),
     }
 
 
@@ -227,10 +227,6 @@ def _rounded(values: dict[str, Any]) -> dict[str, Any]:
 def _median(values: Sequence[float | None]) -> float:
     known = [value for value in values if value is not None]
     return round(statistics.median(known), 5) if known else float("nan")
-
-
-def _known(values: Sequence[float]) -> float:
-    return round(statistics.median(values), 6) if values else 0.0
 
 
 def _spread(values: Sequence[float]) -> float:

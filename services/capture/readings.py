@@ -192,8 +192,8 @@ class StepModel:
     def trusted(self) -> bool:
         """Whether the fit explains what was measured as well as is claimed. Where it does not, its terms stay in the
         profile, since no context at all would be further off, and nothing measured may be claimed from them."""
-        most = (CLAIMED_RESIDUAL_SHARE, CLAIMED_RESIDUAL_SHARE_P90)
-        return self.median_residual_share <= most[0] and self.p90_residual_share <= most[1]
+        half = self.median_residual_share <= CLAIMED_RESIDUAL_SHARE
+        return half and self.p90_residual_share <= CLAIMED_RESIDUAL_SHARE_P90
 
     @property
     def worst_residual_share(self) -> float:

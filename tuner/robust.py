@@ -83,9 +83,16 @@ def robust_list(case: Case, observed: Mapping[str, Observed], length: int) -> Ro
         BadUsage: fewer than two recordings.
         BadInput, Infeasible: see `tuner.front.best_front`.
     """
+    return _of_length(case, observed, _mixture(case, observed), length)
+
+
+def _mixture(case: Case, observed: Mapping[str, Observed]) -> Mixture:
     if len(observed) < 2:
         raise BadUsage("a robust list needs two recordings or more", field="--also")
-    mixed = Mixture.of(case, list(observed.values()))
+    return Mixture.of(case, list(observed.values()))
+
+
+def _of_length(case: Case, observed: Mapping[str, Observed], mixed: Mixture, length: int) -> Robust:
     length = min(length, length_bound(case.budget, case.allowed))
     alone = [mixed.best_sizes(row, length) for row in np.eye(len(observed))]
     least_ms = np.array([mixed.means_ms(sizes)[t] for t, sizes in enumerate(alone)])
@@ -109,11 +116,12 @@ def shortest_robust(case: Case, observed: Mapping[str, Observed], length: int) -
     Raises:
         BadUsage, BadInput, Infeasible: as `robust_list`.
     """
-    longest = robust_list(case, observed, length)
+    mixed = _mixture(case, observed)
+    longest = _of_length(case, observed, mixed, length)
     most_ms = [max(of.figure_ms, min(of.default_ms, of.figure_ms * (1 + NEAR_BEST_SHARE))) for of in longest.traces]
     for shorter in range(1, len(longest.sizes)):
         with contextlib.suppress(Infeasible):
-            found = robust_list(case, observed, shorter)
+            found = _of_length(case, observed, mixed, shorter)
             if all(of.figure_ms <= ms for of, ms in zip(found.traces, most_ms, strict=True)):
                 return found
     return longest
